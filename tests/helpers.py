@@ -2,10 +2,12 @@
 
 import io
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,11 @@ def four_states(**options) -> LinearFamily:
         B=lambda coupling, mass: [[0, 0], [1 / mass, 0], [0, 0], [0, 1]],
         **({"Q": np.diag([3.0, 1.0, 2.0, 1.0]), "R": np.eye(2)} | options),
     )
+
+
+def zipped(run: Path) -> Path:
+    """A zip file of a run directory, beside it."""
+    return Path(shutil.make_archive(str(run), "zip", run))
 
 
 def msd_toml(

@@ -97,7 +97,7 @@ QUICK = (
     "explore lib",
 )
 """Commands of the pages that the quick suite runs; the slow one runs the others."""
-SLOW = ("--certify", "--serve")
+SLOW = ("--certify",)
 
 
 @pytest.fixture(scope="module")
@@ -157,9 +157,9 @@ def test_commands_of_the_pages_run(desk):
 
 @pytest.mark.slow
 def test_longer_commands_of_the_pages_run(desk):
-    """All but runs at full size, servers, and files that the reader writes."""
+    """All but runs at full size, and files that the reader writes."""
     other = re.compile(
-        r"\bcartpole(-select)?(\s|$)|run msd$|--scheduler|--serve|my_module|mine\.toml"
+        r"\bcartpole(-select)?(\s|$)|run msd$|--scheduler|my_module|mine\.toml"
     )
     lines = [line for line in command_lines() if not other.search(line)]
     longer = [line for line in lines if not is_quick(line)]

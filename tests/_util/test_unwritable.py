@@ -1,19 +1,13 @@
 """Homes, installations and runs that cannot be written."""
 
-import errno
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import taskspace as ts
 from taskspace._util import cache as cache
-from taskspace.runs import load_experiment, run_experiment
-from tests.helpers import taskspace
 
 
 def test_kernels_compile_where_nothing_can_be_cached(tmp_path):
@@ -89,41 +83,3 @@ def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch):
     assert cache._private_folder() == mine
     mine.chmod(0o777)
     assert cache._private_folder() != mine
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    path = tmp_path_factory.mktemp("read-only") / "run"
-    run_experiment(load_experiment("msd", ["space.n=5", "cover.n_repeats=4"]), path)
-    return path
-
-
-@pytest.mark.parametrize("words", [("profile", "--n", "3"), ("report",)])
-def test_a_read_only_run_is_read_all_the_same(run, words, monkeypatch):
-    """Every way in which a file of the run could be written says EROFS."""
-    real_open, real_mkdir = Path.open, Path.mkdir
-
-    def forbidden(path):
-        raise OSError(errno.EROFS, "Read-only file system", str(path))
-
-    def opened(self, mode="r", *rest, **more):
-        if self.is_relative_to(run) and set(mode) & set("wax+"):
-            forbidden(self)
-        return real_open(self, mode, *rest, **more)
-
-    def made(self, *rest, **more):
-        if self.is_relative_to(run) and not self.exists():
-            forbidden(self)
-        return real_mkdir(self, *rest, **more)
-
-    monkeypatch.setattr(Path, "open", opened)
-    monkeypatch.setattr(Path, "mkdir", made)
-    before = sorted(run.rglob("*"))
-    name, *rest = words
-    said = taskspace(name, run, *rest)
-    assert said.returncode == 0, said.stderr
-    assert "Read-only file system" in " ".join((said.stderr + said.stdout).split())
-    said = taskspace(name, run, *rest, "--format", "json")
-    assert said.returncode == 0, said.stderr
-    assert json.loads(said.stdout)
-    assert sorted(run.rglob("*")) == before

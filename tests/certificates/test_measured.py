@@ -42,7 +42,7 @@ def full(rows) -> np.ndarray:
 def enclosure_of(study, error) -> MeasuredEnclosure:
     question = ts.Question("regret", epsilon=EPSILON)
     contexts = SYSTEM.contexts(study.sources)
-    inner = enclosure_for(SYSTEM, study.all_policies, contexts, question)
+    inner = enclosure_for(SYSTEM, study.policies, contexts, question)
     names = [axis.name for axis in SYSTEM.axes]
     ends = (full([LOW])[0], full([HIGH])[0])
     return MeasuredEnclosure(inner, error, names, ends, EPSILON, Clock())
@@ -61,13 +61,13 @@ def true_contexts(error, measured, share):
 
 
 def regret(study, source, context):
-    gain = np.asarray(study.all_policies.gain[source, 0])
+    gain = np.asarray(study.policies.gain[source, 0])
     return exact.loss(SPRING, "regret", gain, None, context)
 
 
 def worst_near(study, source, error, measured):
     """The true context near one measured that loses most, by a search in floats."""
-    gains = study.all_policies[source : source + 1]
+    gains = study.policies[source : source + 1]
 
     def gain_of(share):
         row = true_contexts(error, measured[None], np.clip(share, -1, 1)[None])
@@ -130,7 +130,7 @@ def test_bounds_hold_the_largest_loss_within_the_error(study, amount):
     bounds = enclosure.pair_bounds(Boxes(full(low), full(high)), sources)
     share = np.stack(np.meshgrid(*[np.linspace(-1, 1, 9)] * 2), -1).reshape(-1, 2)
     for i in range(12):
-        gains = study.all_policies[sources[i] : sources[i] + 1]
+        gains = study.policies[sources[i] : sources[i] + 1]
         for at in (low[i], high[i], (low[i] + high[i]) / 2):
             rows = true_contexts(error, np.repeat(at[None], len(share), 0), share)
             losses = SPRING.optimum(rows) - SPRING.performance(gains, rows)[0, 0]

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 import taskspace as ts
 from taskspace.cli import app
-from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
-from taskspace.runs.archive import write_archive
+from taskspace.runs import Experiment, run_experiment, run_selection
+from tests.helpers import zipped
 
 VALUES = {
     "name": "asked",
@@ -28,7 +28,7 @@ VALUES = {
 def paths(tmp_path_factory):
     folder = tmp_path_factory.mktemp("asked")
     run_experiment(Experiment.from_dict(VALUES), folder / "run")
-    write_archive(RunStore.open(folder / "run"), folder / "run.npz")
+    zipped(folder / "run")
     return folder
 
 
@@ -39,7 +39,7 @@ def ask(*words):
     return json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize("name", ["run", "run.npz"])
+@pytest.mark.parametrize("name", ["run", "run.zip"])
 def test_what_is_left_out_is_that_of_the_experiment(paths, name):
     """Before, `cover RUN` asked for the worst policy's regret, whatever was run."""
     for given, expected, taken in (
@@ -70,7 +70,6 @@ def test_every_command_that_asks_does_so(paths):
         ["certify", run, "--time-limit", "1"],
         ["export", run, "--to", paths / "lib"],
         ["explore", run, "--epsilon", "0.1", "--out", paths / "page.html"],
-        ["plot", run, "map", "--out", paths / "map.png"],
         ["cover", run, "--budget", "2"],
     ):
         _, said = ask(*command)

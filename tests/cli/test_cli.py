@@ -28,7 +28,7 @@ COVER_KEYS = {
 def test_the_installed_command_keeps_stdout_for_json():
     """The one test that starts a process: entry point, streams, exit codes."""
     good = subprocess.run(
-        [sys.executable, "-m", "taskspace", "systems", "--format", "json"],
+        [sys.executable, "-m", "taskspace", "init", "--format", "json"],
         capture_output=True,
         text=True,
         check=True,
@@ -123,23 +123,6 @@ def test_cover_of_a_matrix_file(tmp_path):
     assert sorted(json.loads(costs.stdout)["sources"]) == [0, 1]
 
 
-def test_archive_and_report(run_dir, tmp_path):
-    file = tmp_path / "small.npz"
-    record = json.loads(taskspace("archive", run_dir, file, "--format", "json").stdout)
-    assert record["bytes"] == file.stat().st_size
-    of_run = json.loads(
-        taskspace("report", run_dir, "--out", tmp_path / "a", "--format", "json").stdout
-    )
-    of_file = json.loads(taskspace("report", file, "--format", "json").stdout)
-    assert of_run["covers"] == of_file["covers"]
-    assert (tmp_path / "small-figures" / "coverage.png").exists()
-    assert "complexity" in taskspace("report", file).stdout
-    uniform = taskspace("cover", file, "--epsilon", 1, "--method", "uniform")
-    assert uniform.returncode == 0
-    (tmp_path / "m.csv").write_text("t,u\n1,2\n3,4\n")
-    assert "bare matrix" in refused("report", tmp_path / "m.csv")
-
-
 def test_profile_is_monotone_and_agrees_with_cover(run_dir):
     done = taskspace(
         "profile", run_dir, "--n", 6, "--time-limit", 20, "--format", "json"
@@ -157,7 +140,6 @@ def test_profile_is_monotone_and_agrees_with_cover(run_dir):
         "--format", "json",
     )  # fmt: skip
     assert middle["lower"] <= json.loads(cover.stdout)["size"] <= middle["upper"]
-    assert (run_dir / "figures" / "profile-regret-worst.png").exists()
     given = taskspace("profile", run_dir, "--epsilon", 0.3, "--epsilon", 0.6)
     assert "0.6" in given.stdout
 
@@ -185,17 +167,44 @@ def test_verify_accepts_the_true_and_refuses_the_tampered(run_dir, tmp_path):
     assert "saved by taskspace" in refused("verify", file, run_dir)
 
 
-def test_systems_lists_axes():
-    records = json.loads(taskspace("systems", "--format", "json").stdout)
-    by_id = {record["id"]: record for record in records}
+def test_init_without_a_name_lists_what_is_built_in(tmp_path):
+    record = json.loads(taskspace("init", "--format", "json", cwd=tmp_path).stdout)
+    by_id = {system["id"]: system for system in record["systems"]}
     assert [axis["name"] for axis in by_id["msd-v1"]["axes"]] == ["k", "c", "m"]
-    assert "msd-v1" in taskspace("systems").stdout
+    assert set(record["trainers"]) >= {"lqr", "ppo"}
+    assert "msd-lqr" in record["experiments"]
+    said = taskspace("init", cwd=tmp_path).stdout
+    for name in ("msd-v1", "lqr", "msd-lqr"):
+        assert name in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_gone_names_what_to_use_instead(tmp_path):
+    for words, instead in (
+        (["archive", "runs/msd", "msd.npz"], "zip the run directory"),
+        (["plot", "scores.csv", "map"], "--plot FILE of `cover` and `profile`"),
+        (["report", "runs/msd"], "taskspace run RUN/experiment.toml --out RUN"),
+        (["systems"], "`taskspace init` without a name"),
+        (["explore", "runs/msd", "--serve"], "open the page"),
+        (["explore", "runs/msd", "--port=1"], "open the page"),
+    ):
+        said = refused(*words, cwd=tmp_path)
+        assert "is gone" in said
+        assert instead in said
+
+
+def test_a_profile_is_drawn(run_dir, tmp_path):
+    file = tmp_path / "profile.svg"
+    words = ("profile", run_dir, "--epsilon", 0.3, "--plot")
+    assert taskspace(*words, file).returncode == 0
+    assert file.read_text().startswith("<?xml")
+    assert "must end in .png" in refused(*words, tmp_path / "profile")
 
 
 def test_help_is_there_for_every_command():
     top = taskspace("--help").stdout
     for command in (
-        "run", "cover", "profile", "verify", "certify", "report", "archive", "systems",
+        "run", "cover", "profile", "verify", "certify", "init", "explore",
     ):  # fmt: skip
         assert command in top
         assert "--format" in taskspace(command, "--help").stdout

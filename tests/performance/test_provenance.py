@@ -135,7 +135,7 @@ def test_a_profile_says_what_it_is_of(word, tmp_path):
     ):
         assert points.provenance == word
         assert repr(points).splitlines()[0].endswith(f"2 proven{WORDS[word]}")
-        legend = draw_profile(points, "").axes[0].get_legend()
+        legend = draw_profile(points, question).axes[0].get_legend()
         assert legend is not None
         labels = [text.get_text() for text in legend.get_texts()]
         assert f"lower bound, proven{WORDS[word]}" in labels

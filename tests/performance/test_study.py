@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +18,8 @@ from taskspace._util.files import checksum
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.store import disk
 from taskspace.runs import RunStore, run_experiment
-from taskspace.runs.archive import write_archive
 from taskspace.show.page.subject import Reader, Subject
-from tests.helpers import refused, taskspace
+from tests.helpers import refused, taskspace, zipped
 from tests.runs.test_plant import experiment
 
 ASSETS = Path(__file__).parents[1] / "assets"
@@ -42,7 +42,6 @@ PARTS = (
     "axes",
     "solved_return",
     "policies",
-    "without_policies",
     "targets",
     "experiment",
     "results",
@@ -65,7 +64,7 @@ def test_every_part_is_read_when_first_used_and_once(study):
         for part in PARTS:
             getattr(counted, part)
         assert counted.shape == (4, 3)
-        assert counted.all_policies is not None
+        assert counted.policies is not None
         counted.cover(REGRET)
         counted.certify(REGRET, time_limit=1.0)
         repr(counted)
@@ -85,7 +84,7 @@ def test_a_run_reads_its_policies_once_per_study(monkeypatch):
         return original(data, shape)
 
     monkeypatch.setattr(disk, "unpack_policies", counted)
-    run = ts.open(ASSETS / "run-v2")
+    run = ts.open(ASSETS / "run-v3")
     assert not files
     run.cover(REGRET)
     run.certify(REGRET, time_limit=1.0)
@@ -93,7 +92,7 @@ def test_a_run_reads_its_policies_once_per_study(monkeypatch):
     run.library(run.cover(REGRET))
     n_blocks = len(set(files))
     assert len(files) == n_blocks
-    ts.open(ASSETS / "run-v2").certify(REGRET, time_limit=1.0)
+    ts.open(ASSETS / "run-v3").certify(REGRET, time_limit=1.0)
     assert len(files) == 2 * n_blocks
 
 
@@ -124,10 +123,18 @@ def test_what_a_notebook_shows_is_text():
 # --- opening ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["run-v2", "archive-v2.npz", "archive-v3.npz"])
-def test_runs_and_archives_open_as_the_same_study(name):
-    opened, run = ts.open(ASSETS / name), RunStore.open(ASSETS / "run-v2")
-    assert opened.origin == str(ASSETS / name)
+@pytest.fixture(scope="module")
+def run_and_zip(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("opened") / "run"
+    shutil.copytree(ASSETS / "run-v3", folder)
+    return folder, zipped(folder)
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["folder", "zip"])
+def test_runs_and_zips_of_them_open_as_the_same_study(run_and_zip, which):
+    path = run_and_zip[which]
+    opened, run = ts.open(path), RunStore.open(ASSETS / "run-v3")
+    assert opened.origin == str(path)
     assert repr(opened) == (
         "Study(16 sources, 2 policies each, 16 targets, msd-v1, lqr, exact)"
     )
@@ -141,18 +148,9 @@ def test_runs_and_archives_open_as_the_same_study(name):
     assert opened.seed == 0
     assert opened.reference == "optimum"
     assert opened.cover(ts.Question(epsilon=0.2)).size == 7
-    has_policies = name != "archive-v2.npz"
-    assert (opened.all_policies is not None) == has_policies
-    assert opened.without_policies.tolist() == [not has_policies] * 16
-    assert (opened.results is not None) == (name == "run-v2")
-    if has_policies:
-        gain = run.table_policies().arrays()["gain"]
-        np.testing.assert_array_equal(opened.policies.arrays()["gain"], gain)
-        two = opened.policies_of([3, 5], [1, 0]).arrays()["gain"]
-        np.testing.assert_array_equal(two, gain[[3, 5], [1, 0]])
-    else:
-        with pytest.raises(InvalidInputError, match="of the sources 3, 5 are not in"):
-            opened.policies_of([5, 3], [0, 0])
+    assert opened.results.to_dict() == ts.open(ASSETS / "run-v3").results.to_dict()
+    gain = run.table_policies().arrays()["gain"]
+    np.testing.assert_array_equal(opened.policies.arrays()["gain"], gain)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "npz", "nc", "parquet", "zarr"])
@@ -163,19 +161,18 @@ def test_a_matrix_opens_as_a_study(suffix):
     xr.testing.assert_identical(opened.table, table)
     assert opened.system is opened.policies is opened.experiment is opened.results
     assert opened.system is None
-    assert opened.without_policies.all()
     assert opened.origin == str(path)
     with pytest.raises(InvalidInputError, match=r"needs the system.*numbers alone"):
         opened.require_system()
 
 
-def test_how_a_matrix_is_read_is_not_for_runs():
-    for name in ("run-v2", "archive-v3.npz"):
+def test_how_a_matrix_is_read_is_not_for_runs(run_and_zip):
+    for path in run_and_zip:
         for option in ({"lower_is_better": True}, {"header": False}, {"ignore": ["a"]}):
             with pytest.raises(InvalidInputError, match="is for matrix files"):
-                ts.open(ASSETS / name, **option)
+                ts.open(path, **option)
         # What is so anyway may be said.
-        ts.open(ASSETS / name, lower_is_better=False)
+        ts.open(path, lower_is_better=False)
     with pytest.raises(InvalidInputError, match="does not exist"):
         ts.open(ASSETS / "nothing")
 
@@ -288,7 +285,7 @@ def test_a_performance_table_stays_as_it_is(study):
     assert ts.study_from(reduced).table is reduced
     given = ts.study_from(study.table, system=study.system, policies=study.policies)
     assert given.system is study.system
-    assert given.all_policies is study.policies
+    assert given.policies is study.policies
     assert given.provenance == "exact"
 
 
@@ -390,9 +387,8 @@ def test_what_does_not_fit_together_is_refused(study):
 
 def test_a_run_whose_code_is_not_trusted_is_not_certified_by_less(tmp_path):
     """Its table is still read; what needs the code says how to allow it."""
-    path = tmp_path / "run.npz"
     run_experiment(experiment(), tmp_path / "run")
-    write_archive(RunStore.open(tmp_path / "run"), path)
+    path = zipped(tmp_path / "run")
     for opened in (ts.open(tmp_path / "run"), ts.open(path)):
         assert opened.system is None
         assert opened.labels == {"length": "length [m]"}

@@ -12,16 +12,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from taskspace._util.files import checksum, read_sealed, write_sealed
+from taskspace._util.files import read_sealed, seal, unseal, write_sealed
 from taskspace.cover import Cover, minimum_cover
 from taskspace.deploy import load_library
 from taskspace.deploy.files import _digest
 from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
 from taskspace.questions import Question
 from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
-from taskspace.runs.archive import write_archive
 from taskspace.runs.results import Results
-from tests.helpers import taskspace
+from tests.helpers import taskspace, zipped
 from tests.runs.test_kills import MSD
 
 BLOCK_CELLS = 9 * 36 * 2
@@ -98,12 +97,20 @@ def answer(command, *words):
     return None
 
 
+def results_of(path):
+    """The covers that a run has stored, None where they are refused in a sentence."""
+    try:
+        return [found.cover for found in Results.load(path / "results.json").covers]
+    except DamagedFileError:
+        return None
+
+
 def fuzz_run(finished, folder, seed, n):
     """Damage one file of a run, read it, mend it; and count what was noticed."""
     rng = np.random.default_rng(seed)
     asked = ("cover", finished, "--epsilon", EPSILON)
     truth, whole = answer(asked), digests(finished)
-    report = answer(("report", finished, "--out", folder / "figures"))["covers"]
+    report = [cover.to_dict() for cover in results_of(finished)]
     files = sorted(f for f in finished.rglob("*") if f.is_file())
     noticed = 0
     for turn in range(n):
@@ -119,8 +126,8 @@ def fuzz_run(finished, folder, seed, n):
         assert found in (None, truth), (seed, turn, file)
         noticed += found is None
         if file.name == "results.json":
-            again = answer(("report", path, "--out", folder / "figures"))
-            assert again is None or again["covers"] == report, (seed, turn)
+            again = results_of(path)
+            assert again is None or [c.to_dict() for c in again] == report, (seed, turn)
         run_experiment(small(), path)
         assert digests(path) == whole, (seed, turn, file)
         shutil.rmtree(path)
@@ -137,11 +144,11 @@ def test_many_damaged_runs(finished, tmp_path, few_cells, seed):
     assert fuzz_run(finished, tmp_path, seed, 200) > 40
 
 
-def fuzz_archive(finished, folder, seed, n):
+def fuzz_zip(finished, folder, seed, n):
     rng = np.random.default_rng(seed)
-    good = write_archive(RunStore.open(finished), folder / "good.npz")
+    good = zipped(shutil.copytree(finished, folder / "good"))
     truth = answer(("cover", good, "--epsilon", EPSILON))
-    data, bad, noticed = good.read_bytes(), folder / "bad.npz", 0
+    data, bad, noticed = good.read_bytes(), folder / "bad.zip", 0
     for turn in range(n):
         bad.write_bytes(mutated(data, rng))
         found = answer(("cover", bad, "--epsilon", EPSILON))
@@ -150,14 +157,14 @@ def fuzz_archive(finished, folder, seed, n):
     return noticed
 
 
-def test_damaged_archives(finished, tmp_path):
-    assert fuzz_archive(finished, tmp_path, 0, 40) > 10
+def test_damaged_zips(finished, tmp_path):
+    assert fuzz_zip(finished, tmp_path, 0, 40) > 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_many_damaged_archives(finished, tmp_path, seed):
-    assert fuzz_archive(finished, tmp_path, seed, 400) > 100
+def test_many_damaged_zips(finished, tmp_path, seed):
+    assert fuzz_zip(finished, tmp_path, seed, 400) > 100
 
 
 def fuzz_cover(finished, folder, seed, n):
@@ -345,26 +352,22 @@ def test_forged_results_get_a_sentence_and_are_made_again(
     write_sealed(file, record)
     with pytest.raises(DamagedFileError):
         Results.load(file)
-    done = taskspace("report", path, "--out", tmp_path / "figures")
-    assert done.returncode == 2
-    assert "Error:" in done.stderr
     run_experiment(small(), path)
     assert digests(path) == digests(finished)
 
 
 def forge_files(finished, folder, seed, n):
-    """Archives, libraries and covers: checksums that fit, content that does not."""
+    """Manifests, libraries and covers: checksums that fit, content that does not."""
     rng = np.random.default_rng(seed)
-    library, cover, archive = (folder / name for name in ("good", "c.json", "a.npz"))
+    library, cover = (folder / name for name in ("good", "c.json"))
     asked = ("--epsilon", EPSILON, "--method", "greedy")
     for words in (
         ("export", finished, *asked, "--to", library, "--as", "tables"),
         ("cover", finished, *asked, "--save", cover),
-        ("archive", finished, archive),
     ):
         assert taskspace(*words).returncode == 0
     record = json.loads((library / "library.json").read_text())
-    arrays = dict(np.load(archive))
+    lines = (finished / "trainings" / "manifest.jsonl").read_text().splitlines(True)
     counts = Counter()
     for _ in range(n):
         bad = folder / "bad"
@@ -372,14 +375,11 @@ def forge_files(finished, folder, seed, n):
         (bad / "c.json").write_text(
             json.dumps(disturbed(json.loads(cover.read_text()), rng))
         )
-        notes = json.loads(str(arrays["notes"]))
-        seals = notes.pop("crc32c")
-        forged = disturbed(notes, rng)
-        known = {"crc32c": seals}
-        body = json.dumps({**forged, **known} if isinstance(forged, dict) else forged)
-        seal = checksum(body.encode())
-        changed = {"notes": np.array(body), "notes_crc32c": np.array(seal)}
-        np.savez(bad / "a.npz", **{**arrays, **changed})
+        shutil.copytree(finished, bad / "run")
+        place = int(rng.integers(len(lines)))
+        forged = seal(disturbed(unseal(lines[place]), rng))
+        manifest = [*lines[:place], forged, *lines[place + 1 :]]
+        (bad / "run" / "trainings" / "manifest.jsonl").write_text("".join(manifest))
         shutil.copytree(library, bad / "library")
         parts = {k: v for k, v in record.items() if k not in ("files", "checksum")}
         forged = disturbed(parts, rng)
@@ -389,9 +389,8 @@ def forge_files(finished, folder, seed, n):
         (bad / "library" / "library.json").write_text(json.dumps(forged))
         for words in (
             ("verify", bad / "c.json", finished),
-            ("cover", bad / "a.npz", "--epsilon", EPSILON),
-            ("report", bad / "a.npz", "--out", folder / "figures"),
-            ("explore", bad / "a.npz", "--out", folder / "page.html"),
+            ("cover", bad / "run", "--epsilon", EPSILON),
+            ("explore", bad / "run", "--out", folder / "page.html"),
             ("explore", bad / "library", "--out", folder / "page.html"),
             ("evaluate", bad / "library", "msd-v1", "--contexts", 20),
         ):

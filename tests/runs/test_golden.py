@@ -1,7 +1,6 @@
-"""Files of earlier versions open in this one, and say the same.
+"""The current format opens as it was written; former ones are refused in a sentence.
 
-Each released format leaves one small example in `tests/assets`; matrices, covers and
-libraries have theirs beside their own tests.
+Matrices, covers and libraries have their examples beside their own tests.
 """
 
 import shutil
@@ -11,18 +10,16 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.runs import RunStore, load_experiment, run_experiment, run_selection
-from taskspace.runs.archive import read_archive
-from taskspace.show.figures.history import stored_selection
+from taskspace.errors import RunStoreError
+from taskspace.runs import RunStore, load_experiment, run_experiment
 from tests.helpers import refused, taskspace
 
 ASSETS = Path(__file__).parents[1] / "assets"
 SIZES = {("signed", "minimum"): 3, ("regret", "minimum"): 7, ("regret", "greedy"): 7}
 
 
-@pytest.mark.parametrize("name", ["run-v2", "run-v3"])
-def test_runs_of_formats_2_and_3(name):
-    run = ts.open(ASSETS / name)
+def test_a_run_of_format_3():
+    run = ts.open(ASSETS / "run-v3")
     covers = run.results.covers
     found = {(a.question.criterion, a.cover.method): a.cover.size for a in covers}
     assert found.items() >= SIZES.items()
@@ -32,8 +29,8 @@ def test_runs_of_formats_2_and_3(name):
     question = ts.Question("regret", epsilon=0.2)
     assert ts.minimum_cover(question.sets(table)).size == 7
     assert run.policies.arrays()["gain"].shape == (16, 2, 1, 2)
-    assert not RunStore.open(ASSETS / name).damages()
-    assert taskspace("verify", ASSETS / name).returncode == 0
+    assert not RunStore.open(ASSETS / "run-v3").damages()
+    assert taskspace("verify", ASSETS / "run-v3").returncode == 0
 
 
 def test_a_run_of_format_3_goes_on(tmp_path):
@@ -41,52 +38,37 @@ def test_a_run_of_format_3_goes_on(tmp_path):
     shutil.copytree(ASSETS / "run-v3", tmp_path / "run")
     options = ["space.n=4", "trainer.n_policies=2", "cover.n_repeats=3"]
     assert run_experiment(load_experiment("msd", options), tmp_path / "run").reused
-    stored = RunStore.open(ASSETS / "run-v2").table()
-    performance = ts.open(tmp_path / "run").table["performance"]
-    np.testing.assert_allclose(performance, stored["performance"], rtol=1e-9)
+    fresh = run_experiment(load_experiment("msd", options), tmp_path / "fresh")
+    assert not fresh.reused
+    names = (ts.open(tmp_path / name).table["performance"] for name in ("run", "fresh"))
+    np.testing.assert_allclose(*names, rtol=1e-9)
 
 
-def test_a_run_of_format_2_is_not_written(tmp_path):
-    """It is refused as it is, by a run and by a selection, and nothing changes."""
-    for name, words in (
-        ("run-v2", ["run", "msd"]),
-        ("selection-v2", ["select", "msd"]),
+def former_run(path):
+    path.mkdir()
+    for name in ("manifest.json", "experiment.toml", "results.json"):
+        (path / name).write_text("{}")
+    return path
+
+
+def test_a_run_of_format_2_is_refused(tmp_path):
+    """By what reads and by what writes, and nothing changes."""
+    path = former_run(tmp_path / "run")
+    for words in (
+        ("cover", path, "--epsilon", 1),
+        ("verify", path),
+        ("run", "msd", "--out", path),
+        ("select", "msd", "--epsilon", 1, "--out", path),
     ):
-        shutil.copytree(ASSETS / name, tmp_path / name)
-        before = sorted(p.name for p in (tmp_path / name).iterdir())
-        said = refused(*words, "--out", tmp_path / name)
-        assert "has run format 2" in said
-        assert sorted(p.name for p in (tmp_path / name).iterdir()) == before
+        said = refused(*words)
+        assert "is a run of format 2" in said, words
+        assert "Run its experiment again" in said
+    assert len(list(path.iterdir())) == 3
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_archives_of_formats_2_and_3(version):
-    archive = read_archive(ASSETS / f"archive-v{version}.npz")
-    store = RunStore.open(ASSETS / "run-v2")
-    stored = store.table()
-    if version == 2:
-        assert archive.policies is None
-    else:
-        assert archive.all_policies is not None
-        gain = archive.all_policies.arrays()["gain"]
-        np.testing.assert_array_equal(gain, store.table_policies().arrays()["gain"])
-    for name in ("performance", "home_performance", "best_known"):
-        np.testing.assert_array_equal(archive.table[name], stored[name])
-    assert archive.table.attrs["provenance"] == "exact"
-    assert archive.axes["k"].unit == "N/m"
-
-
-def test_a_selection_of_format_2_opens(tmp_path):
-    """Its table, its history and its picture are those of a new selection."""
-    old = ASSETS / "selection-v2"
-    stored = ts.open(old)
-    kinds = stored.table["source_kind"].values.tolist()
-    assert kinds == ["trained"] * 9 + ["interpolated"] * 3
-    assert not RunStore.open(old).damages()
-    plot = stored_selection(old)
-    assert [one.place for one in plot.sources] == list(range(12))
-    asked = load_experiment(str(old / "selection.toml"))
-    new = run_selection(asked, tmp_path / "new").result
-    log = RunStore.open(old).log
-    assert [step.entry for step in log.steps] == new.history
-    np.testing.assert_array_equal(new.table["performance"], stored.table["performance"])
+def test_an_archive_is_refused(tmp_path):
+    file = tmp_path / "a.npz"
+    np.savez(file, experiment=np.array(""), notes=np.array("{}"), performance=[[1.0]])
+    with pytest.raises(RunStoreError, match="is an archive of a run, which this"):
+        ts.open(file)
+    assert "is an archive of a run" in refused("cover", file, "--epsilon", 1)

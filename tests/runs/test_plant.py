@@ -11,9 +11,9 @@ import taskspace as ts
 from taskspace.cli import app
 from taskspace.errors import RunStoreError
 from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
-from taskspace.runs.archive import read_archive, write_archive
-from taskspace.runs.recheck import check_archived_plant, check_plant
+from taskspace.runs.recheck import check_plant
 from taskspace.systems import ContextAxis, FunctionSystem, LinearFamily
+from tests.helpers import zipped
 
 LENGTH = ContextAxis("length", 1.0, "m", low=0.0, low_open=True)
 GRAVITY = {"value": 9.81, "at": None, "limit": np.inf, "noise": 0.0}
@@ -144,7 +144,7 @@ def test_rounding_is_no_edit_and_noise_no_fingerprint(tmp_path, plant):
 
 def test_trusting_commands_compare(tmp_path, plant):
     run_experiment(experiment(), tmp_path / "run")
-    write_archive(RunStore.open(tmp_path / "run"), tmp_path / "run.npz")
+    zipped(tmp_path / "run")
     options = [
         "--epsilon",
         "0.5",
@@ -154,7 +154,7 @@ def test_trusting_commands_compare(tmp_path, plant):
         "--time-limit",
         "10",
     ]
-    for changed, path in ((False, "run"), (True, "run"), (True, "run.npz")):
+    for changed, path in ((False, "run"), (True, "run"), (True, "run.zip")):
         plant(value=3.71 if changed else 9.81)
         for command in (
             ["certify"],
@@ -167,16 +167,6 @@ def test_trusting_commands_compare(tmp_path, plant):
                 assert "holds another experiment" in str(done.exception)
             else:
                 assert done.exit_code == 0, (done.output, done.exception)
-
-
-def test_an_archive_is_compared_as_a_run_is(tmp_path, plant):
-    run_experiment(experiment(), tmp_path / "run")
-    write_archive(RunStore.open(tmp_path / "run"), tmp_path / "a.npz")
-    archive = read_archive(tmp_path / "a.npz", trust=True)
-    check_archived_plant("a", archive.table, archive.all_policies, experiment())
-    plant(value=3.71)
-    with pytest.raises(RunStoreError, match="a holds another experiment"):
-        check_archived_plant("a", archive.table, archive.all_policies, experiment())
 
 
 def test_a_selection_goes_on_with_its_own_plant(tmp_path, plant):

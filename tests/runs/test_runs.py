@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +17,9 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.runs import Experiment, RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
-from taskspace.runs.archive import read_archive, write_archive
-from taskspace.runs.opening import is_archive
 from taskspace.runs.results import answer
 from taskspace.systems import LinearSystem
+from tests.helpers import zipped
 
 SMALL = ["space.n=8", "trainer.n_policies=3", "cover.n_repeats=10"]
 
@@ -263,19 +263,18 @@ def test_greedy_needs_no_more_sources_than_uniform_or_random(tmp_path):
                 assert coverage >= there - 1e-9
 
 
-def test_archive_holds_the_run_without_loss(tmp_path):
+def test_a_zip_of_a_run_holds_it_without_loss(tmp_path):
     result = run_experiment(small(), tmp_path / "run")
     run = RunStore.open(tmp_path / "run")
-    write_archive(run, tmp_path / "run.npz")
-    assert is_archive(tmp_path / "run.npz")
-    archive = read_archive(tmp_path / "run.npz")
-    assert archive.experiment == run.experiment
-    table = archive.table
-    xr.testing.assert_identical(table, run.table()[list(table.data_vars)].load())
-    assert answer(table, archive.experiment).to_dict() == result.results.to_dict()
-    cut = (tmp_path / "run.npz").read_bytes()[:5000]
-    (tmp_path / "cut.npz").write_bytes(cut)
-    with pytest.raises(InvalidInputError, match="not a whole archive"):
-        read_archive(tmp_path / "cut.npz")
-    with pytest.raises(InvalidInputError, match=r"must end in \.npz"):
-        write_archive(run, tmp_path / "run.zip")
+    opened = ts.open(zipped(tmp_path / "run"))
+    assert opened.experiment == run.experiment
+    xr.testing.assert_identical(opened.table.load(), run.table().load())
+    found = answer(opened.table, opened.experiment).to_dict()
+    assert found == result.results.to_dict() == opened.results.to_dict()
+    # The folder itself may be in the zip file, as most programs make it.
+    whole = shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path, "run")
+    assert ts.open(whole).table.equals(opened.table)
+    cut = (tmp_path / "run.zip").read_bytes()[:5000]
+    (tmp_path / "cut.zip").write_bytes(cut)
+    with pytest.raises(InvalidInputError, match="not a whole zip file"):
+        ts.open(tmp_path / "cut.zip")

@@ -20,11 +20,10 @@ import pytest
 
 from taskspace._util.files import checksum, seal, unseal
 from taskspace.errors import RunStoreError, TaskspaceError
-from taskspace.runs import RunStore, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
-from taskspace.runs.archive import write_archive
+from taskspace.runs import load_experiment, run_experiment
 from taskspace.runs.takeover import locked
-from tests.helpers import refused, taskspace
+from tests.helpers import refused, taskspace, zipped
 
 OPTIONS = ["space.n=6", "trainer.n_policies=2", "cover.n_repeats=4"]
 EVIL = 'id = "subprocess:Popen"\nargs = ["touch", "{mark}"]\n'
@@ -90,41 +89,17 @@ def reseal(path, **changes):
     file.write_text("".join([seal(unseal(first) | changes), *rest]))
 
 
-def forged_archive(path, mark, folder):
-    """An archive of such a run."""
-    file = write_archive(RunStore.open(path), folder / "good.npz")
-    with np.load(file) as data:
-        values = {name: data[name] for name in data.files}
-    text = str(values["experiment"])
-    head, _, rest = text.partition("[system]\n")
-    _, _, rest = rest.partition("\n[")
-    text = f"{head}[system]\n{EVIL.format(mark=mark)}\n[{rest}"
-    notes = json.loads(str(values["notes"]))
-    notes["crc32c"]["experiment"] = checksum(text.encode())
-    body = json.dumps(notes)
-    values |= {
-        "experiment": np.array(text),
-        "notes": np.array(body),
-        "notes_crc32c": np.array(checksum(body.encode())),
-    }
-    np.savez(folder / "evil.npz", **values)
-    return folder / "evil.npz"
-
-
-@pytest.mark.parametrize("kind", ["run", "archive"])
+@pytest.mark.parametrize("kind", ["run", "zip"])
 def test_reading_never_runs_what_a_file_names(copy, tmp_path, kind):
     mark = tmp_path / "executed"
-    path = (
-        forged_run(copy, mark)
-        if kind == "run"
-        else forged_archive(copy, mark, tmp_path)
-    )
+    path = forged_run(copy, mark)
+    if kind == "zip":
+        path = zipped(path)
     for words in (
         ("cover", path, "--epsilon", 0.4),
         ("profile", path, "--n", 3, "--time-limit", 5),
-        ("report", path, "--out", tmp_path / "figures"),
         ("certify", path, "--epsilon", 0.4, "--time-limit", 2),
-        ("archive", path, tmp_path / "again.npz"),
+        ("explore", path, "--out", tmp_path / "page.html"),
         ("doctor", path),
         ("run", path / "experiment.toml", "--out", path),
     ):
@@ -139,15 +114,6 @@ def test_reading_never_runs_what_a_file_names(copy, tmp_path, kind):
     said = refused("run", tmp_path / "own.toml", "--out", tmp_path / "new")
     assert "must make a System" in said
     assert mark.exists()
-
-
-def test_report_writes_nothing_outside_the_run(copy, tmp_path):
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    shutil.rmtree(copy / "figures", ignore_errors=True)
-    (copy / "figures").symlink_to(outside)
-    assert "a link leads out of it" in refused("report", copy)
-    assert not list(outside.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -300,8 +266,6 @@ def test_a_failed_training_is_recorded_and_tried_again(tmp_path, monkeypatch):
     for a in result.results.covers:  # nothing is served by what does not exist
         assert a.cover.n_sources == 30
         assert all(context["k"] < 7.9 for context in a.contexts)
-    done = taskspace("report", tmp_path / "run", "--out", tmp_path / "f")
-    assert "6 trainings failed" in done.stdout
     broken = False
     again = run_experiment(small(), tmp_path / "run")
     assert not again.results.failures

@@ -11,7 +11,7 @@ import pytest
 from taskspace.errors import InvalidInputError
 from taskspace.performance.table import ORIGINS
 from taskspace.runs import RunStore
-from tests.helpers import refused, taskspace
+from tests.helpers import refused, taskspace, zipped
 
 MODULE = """
 import numpy as np
@@ -85,17 +85,15 @@ def alone(made, tmp_path, monkeypatch):
 
 
 def test_reading_needs_no_code(alone, tmp_path):
-    saved, archive = tmp_path / "cover.json", tmp_path / "own.npz"
+    saved, file = tmp_path / "cover.json", zipped(alone)
     for command in (
-        ("report", alone),
         ("cover", alone, "--epsilon", 1.0, "--save", saved),
         ("cover", alone, "--budget", 2),
         ("profile", alone, "--n", 3, "--time-limit", 2),
         ("verify", saved, alone),
         ("verify", alone),
-        ("archive", alone, archive),
-        ("cover", archive, "--epsilon", 1.0),
-        ("report", archive),
+        ("cover", file, "--epsilon", 1.0),
+        ("verify", file),
     ):
         done = taskspace(*command)
         assert done.returncode == 0, (command, done.stderr)

@@ -19,11 +19,10 @@ from taskspace.runs import (
     run_experiment,
     run_selection,
 )
-from taskspace.runs.archive import write_archive
 from taskspace.runs.selection import do_selected
 from taskspace.show.figures.history import stored_selection
 from taskspace.show.figures.map import context_map
-from tests.helpers import msd_toml
+from tests.helpers import msd_toml, zipped
 
 TOML = msd_toml(
     "[0.1, 8.0, 9]",
@@ -303,7 +302,7 @@ def test_sources_of_regions_are_kept_and_a_selection_with_them_goes_on(tmp_path)
     same = ts.open(tmp_path / "whole").table
     np.testing.assert_array_equal(table["performance"], same["performance"])
     np.testing.assert_array_equal(table["home_performance"], same["home_performance"])
-    # Which targets a policy was trained for is part of the table, and of an archive.
+    # Which targets a policy was trained for is part of the table, also in a zip file.
     lines = planned(tmp_path / "cut")
     places = [n for n, line in enumerate(lines) if line.get("kind") == "region"]
     for place in places:
@@ -311,9 +310,8 @@ def test_sources_of_regions_are_kept_and_a_selection_with_them_goes_on(tmp_path)
         weights = np.zeros(11)
         weights[own] = 1 / len(own)
         np.testing.assert_allclose(table["trained_on"].values[place], weights)
-    file = write_archive(RunStore.open(tmp_path / "cut"), tmp_path / "cut.npz")
-    archived = ts.open(file).table
-    np.testing.assert_array_equal(archived["trained_on"], table["trained_on"])
+    opened = ts.open(zipped(tmp_path / "cut")).table
+    np.testing.assert_array_equal(opened["trained_on"], table["trained_on"])
     # Page and map draw it.
     drawn = [
         list(map(list, s.region)) for s in stored_selection(tmp_path / "cut").sources

@@ -162,44 +162,7 @@ def test_reductions_of_episodes_play_the_first_policy_and_say_so():
         tuple(b.reshape(2, 2, *b.shape[1:]) for b in policies.biases),
     )
     table = ts.performance.table_from_matrix(np.eye(2)).drop_vars("performance")
-    all_there = np.zeros(2, bool)
-    stage = Stage(CartPole(n_episodes=2), stack, space, space, all_there)
+    stage = Stage(CartPole(n_episodes=2), stack, space, space)
     record = stage.record(table, "worst", np.array([1]), np.array([0]))
     assert record["members"] == [0]
     assert "only reductions" in record["which"]
-
-
-def test_archives_play_what_came_along(small_run, tmp_path, browser):
-    from taskspace.errors import InvalidInputError
-    from taskspace.runs import RunStore
-    from taskspace.runs.archive import write_archive
-    from taskspace.show.page import Reader, render
-    from taskspace.show.page.scenes import Stage
-
-    store = RunStore.open(small_run)
-    at = np.array([2]), np.array([9])
-    whole, table = stage_of(small_run)
-    expected = whole.record(table, "worst", *at)["away"]
-    for kept in ("all", "covers", "none"):
-        file = write_archive(store, tmp_path / f"{kept}.npz", policies=kept)
-        stage, table = stage_of(file)
-        if kept == "none":
-            assert stage.startswith("This archive holds no policies")
-        else:
-            assert isinstance(stage, Stage)
-            source = at[0]
-            if kept == "covers":
-                source = np.flatnonzero(~stage.without)[:1]
-                away = np.flatnonzero(stage.without)[:1]
-                with pytest.raises(InvalidInputError, match="not in the archive"):
-                    stage.record(table, "worst", away, at[1])
-                expected = whole.record(table, "worst", source, at[1])["away"]
-            played = stage.record(table, "worst", source, at[1])["away"]
-            np.testing.assert_array_equal(played, expected)
-        reader = Reader(file, options={"time_limit": 0.1})
-        browser.show(render(reader.read()), tmp_path, "#c=regret.worst&e=0.2&p=7")
-        has_button = browser.run("return !!document.querySelector('.start-play')")
-        assert has_button == (kept != "none")
-        if kept == "none":
-            assert "holds no policies" in browser.text(".no-play")
-    assert browser.errors() == []

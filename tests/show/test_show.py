@@ -260,39 +260,32 @@ def test_touching_boxes_differ_in_colour(d):
         assert (shade[a] != shade[b]).any(-1)[touch].all()
 
 
-@pytest.mark.parametrize(
-    "kind", ["map", "coverage", "profile", "transfer", "tolerance", "boxes"]
-)
-def test_every_kind_of_figure_of_a_run(finished, small_run, tmp_path, kind):
-    from typer.testing import CliRunner
+def test_every_figure_of_a_run_is_drawn(small_run, tmp_path):
+    study, question = ts.open(small_run), ts.Question("regret", epsilon=0.5)
+    cover = ts.minimum_cover(study, question, time_limit=4.0)
+    for name, figure in (
+        ("map", ts.show.map(study, cover)),
+        ("coverage", ts.show.coverage(study, question)),
+        ("profile", ts.show.profile(study, question, time_limit=4.0)),
+        ("transfer", ts.show.transfer(study, question, cover=cover)),
+        ("tolerance", ts.show.tolerance(study, question)),
+        ("boxes", ts.show.boxes(ts.certify(study, question, time_limit=4.0), study)),
+    ):
+        figure.savefig(tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
-    from taskspace.cli import app
 
-    out = tmp_path / "figure.png"
-    command = ["plot", str(small_run), kind, "--epsilon", "0.5", "--out", str(out)]
-    ran = CliRunner().invoke(app, [*command, "--time-limit", "4", "--format", "json"])
-    assert ran.exit_code == 0, ran.output
-    assert out.read_bytes().startswith(b"\x89PNG")
-    assert json.loads(ran.stdout)["kind"] == kind
-
-
-@pytest.mark.parametrize("kind", ["map", "coverage", "profile", "transfer"])
-def test_plot_command(tmp_path, kind):
-    from typer.testing import CliRunner
-
-    from taskspace.cli import app
-
+def test_every_figure_of_a_matrix_is_drawn(tmp_path):
     scores = -np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
-    ts.performance.write_matrix(
-        ts.performance.table_from_matrix(scores), tmp_path / "scores.csv"
-    )
-    out = tmp_path / "figure.svg"
-    options = ["--epsilon", "1", "--out", str(out), "--time-limit", "1"]
-    ran = CliRunner().invoke(
-        app, ["plot", str(tmp_path / "scores.csv"), kind, *options]
-    )
-    assert ran.exit_code == 0, ran.output
-    assert out.read_text().startswith("<?xml")
+    study, question = ts.study_from(scores), ts.Question("regret", epsilon=1.0)
+    for name, figure in (
+        ("map", ts.show.map(study, ts.minimum_cover(study, question))),
+        ("coverage", ts.show.coverage(study, question, methods=("greedy", "random"))),
+        ("profile", ts.show.profile(study, question, time_limit=1.0)),
+        ("transfer", ts.show.transfer(study, question)),
+    ):
+        figure.savefig(tmp_path / f"{name}.svg")
+        assert (tmp_path / f"{name}.svg").read_text().startswith("<?xml")
 
 
 def test_files_are_written_and_repeat(finished, run_path, tmp_path):

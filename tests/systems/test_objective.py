@@ -153,7 +153,8 @@ def test_commands_say_it(tmp_path):
     out = tmp_path / "run"
     small = ["--set", "space.n=5", "--set", 'cover.methods=["greedy"]']
     shown = taskspace("run", "msd-lqr", "--out", str(out), *small).stdout
-    again = taskspace("report", str(out)).stdout
+    file = str(out / "experiment.toml")
+    again = taskspace("run", file, "--out", str(out)).stdout
     asked = ["certify", str(out), "--epsilon", "0.2", "--time-limit", "5"]
     certified = taskspace(*asked).stdout
     for text in (shown, again, certified):

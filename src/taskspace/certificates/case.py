@@ -76,7 +76,7 @@ class Case:
     @property
     def policies(self) -> Policy | None:
         """The policies of all sources, if they are at hand."""
-        return self.study.all_policies
+        return self.study.policies
 
     @property
     def sources(self) -> Grid | Points | None:

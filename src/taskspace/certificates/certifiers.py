@@ -70,7 +70,7 @@ def certify(
     """
     progress = progress or silent
     study, question = as_study(study), as_question(question)
-    if study.experiment is not None and study.all_policies is not None:
+    if study.experiment is not None and study.policies is not None:
         study.require_system()  # code that is not trusted is no reason to prove less
     if bounds.rates is not None:
         question.check_single("A Lipschitz constant")

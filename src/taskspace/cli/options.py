@@ -93,7 +93,7 @@ TrustOption = Annotated[
     bool,
     typer.Option(
         "--trust",
-        help="Import code that a run or an archive names: it may do anything.",
+        help="Import code that a run names: it may do anything.",
     ),
 ]
 
@@ -131,7 +131,7 @@ class Asking:
         """Return what is asked; what is left out is as in the run's experiment.
 
         Args:
-            path: a run, an archive, or any other file.
+            path: a run or any other file.
             epsilon: `--epsilon`, None if left out.
             any_epsilon: the command finds tolerances by itself, so none is needed.
         """
@@ -161,7 +161,7 @@ class Reading:
     trust: TrustOption = False
 
     def study(self, path: Path) -> Study:
-        """Open a run directory or a matrix file.
+        """Open a run or a matrix file.
 
         Args:
             path: what the command names.

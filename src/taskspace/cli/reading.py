@@ -18,7 +18,7 @@ from taskspace.performance.io.cells import is_blank, label, number_of
 from taskspace.performance.io.text import read_text
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.runs.opening import is_archive, is_run, open_study
+from taskspace.runs.opening import is_run
 
 
 def choose_question(
@@ -38,7 +38,7 @@ def choose_question(
     run it is the worst policy's regret.
 
     Args:
-        path: a run, an archive, or any other file.
+        path: a run or any other file.
         criterion: `--criterion`, None if left out.
         judge: `--judge`, None if left out.
         epsilon: `--epsilon`, None if left out.
@@ -114,7 +114,7 @@ def read_demand(text: str) -> Question:
 
 
 def _own_questions(path: Path) -> list[Question]:
-    """Return what the experiment of a run or archive asks; nothing for other files."""
+    """Return what the experiment of a run asks; nothing for other files."""
     if is_run(path):
         from taskspace.runs.store import RunStore  # a matrix needs none of it
 
@@ -124,8 +124,6 @@ def _own_questions(path: Path) -> list[Question]:
         if run.is_selection and isinstance(tolerance, int | float) and questions:
             return [questions[0].at(tolerance), *questions[1:]]
         return questions
-    if path.is_file() and is_archive(path):
-        return list(open_study(path).experiment.questions)
     return []
 
 

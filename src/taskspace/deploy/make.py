@@ -370,7 +370,7 @@ def _finish(
         )
         for s, m in entries
     )
-    stack = None if study.policies is None else study.policies_of(sources, members)
+    stack = None if study.policies is None else study.policies[sources, members]
     others = [n for n in study.axes if names and n not in names]
     provenance = {k: plain(table.attrs[k]) for k in ORIGIN_KEYS if k in table.attrs}
     if study.system is not None:

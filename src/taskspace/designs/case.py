@@ -76,8 +76,8 @@ class DesignCase:
         gains = None
         if isinstance(problem, Study):
             space = problem.targets if space is None else space
-            if isinstance(problem.all_policies, LinearGain):
-                stack = problem.all_policies.gain
+            if isinstance(problem.policies, LinearGain):
+                stack = problem.policies.gain
                 if stack.shape[1] == 1 and len(stack) <= MOST_CANDIDATES:
                     gains = stack[:, 0]
         if space is None:

@@ -6,7 +6,7 @@ room above takes a study and a question. Its parts are read when they are first 
 and once.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
@@ -53,7 +53,6 @@ class StudyParts:
         axes: gives the context axes that are known even where the system is not.
         solved_return: gives J from which a task counts as solved, likewise.
         policies: gives the policies of the sources, leading dims `(source, policy)`.
-        without_policies: gives which sources' policies are not at hand.
         targets: gives the contexts of the targets, where the table says them not well.
         experiment: gives the experiment of a run.
         results: gives the covers and curves of a finished run.
@@ -68,7 +67,6 @@ class StudyParts:
     axes: Callable[[], tuple[ContextAxis, ...]] = tuple
     solved_return: Callable[[], float | None] = _nothing
     policies: Callable[[], Policy | None] = _nothing
-    without_policies: Callable[[], NDArray[np.bool_] | None] = _nothing
     targets: Callable[[], Space | None] = _nothing
     experiment: Callable[[], Any] = _nothing
     results: Callable[[], Any] = _nothing
@@ -81,8 +79,8 @@ class StudyParts:
 class Study:
     """What is known about a family of tasks, read when first used.
 
-    Made by `ts.evaluate` (a computation), `ts.open` (a run, an archive, a selection or
-    a matrix file) and `ts.study_from` (a data frame or an array).
+    Made by `ts.evaluate` (a computation), `ts.open` (a run, a selection or a matrix
+    file) and `ts.study_from` (a data frame or an array).
 
     Args:
         parts: how its parts are had.
@@ -197,34 +195,6 @@ class Study:
         return stack
 
     @cached_property
-    def without_policies(self) -> NDArray[np.bool_]:
-        """Which sources' policies are not at hand."""
-        mask = self.parts.without_policies()
-        return np.full(self.n_sources, self.policies is None) if mask is None else mask
-
-    @property
-    def all_policies(self) -> Policy | None:
-        """The policies of every source, None if one is missing."""
-        return None if self.without_policies.any() else self.policies
-
-    def policies_of(self, sources: Sequence[int], members: Sequence[int]) -> Policy:
-        """Return one policy for each of some sources.
-
-        Args:
-            sources: numbers of sources.
-            members: for each source, which policy of its family.
-        """
-        missing = sorted({int(s) for s in sources if self.without_policies[s]})
-        if self.policies is None or missing:
-            shown = ", ".join(map(str, missing[:5]))
-            raise InvalidInputError(
-                f"The policies of the sources {shown} are not in {self.origin}. Choose "
-                "among the sources of the stored covers, or archive all of them with: "
-                "taskspace archive RUN FILE --policies all"
-            )
-        return self.policies[sources, members]
-
-    @cached_property
     def sources(self) -> Grid | Points | None:
         """Contexts of the sources: a grid if they are one, None if they have none."""
         return source_space(self.table)
@@ -237,7 +207,7 @@ class Study:
 
     @cached_property
     def experiment(self) -> Any:
-        """The experiment of a run or an archive, else None."""
+        """The experiment of a run, else None."""
         return self.parts.experiment()
 
     @property
@@ -262,8 +232,8 @@ class Study:
             then reading the score says what is missing.
         """
         known = holds_score(self.table, measure, judge) or measure in self._scored
-        if not known and self.system is not None and self.all_policies is not None:
-            table = _add_scores(self, measure, self.system, self.all_policies)
+        if not known and self.system is not None and self.policies is not None:
+            table = _add_scores(self, measure, self.system, self.policies)
             self._scored[measure] = self.with_table(table)
         return self._scored.get(measure, self)
 
@@ -305,7 +275,7 @@ class Study:
         return Study.of(
             table,
             system=self.system,
-            policies=self.all_policies,
+            policies=self.policies,
             targets=self.targets,
             origin=self.origin,
         )

@@ -1,7 +1,7 @@
 """Systems and trainers by name: built in, of Gymnasium, or `package.module:object`.
 
 Importing a module runs it. A TOML file that a user wrote and hands to `run`, `doctor`
-or `select` may do that; a run directory or an archive may come from a stranger, so
+or `select` may do that; a run may come from a stranger, so
 what it names is imported and called only where the user says so (`--trust`).
 """
 
@@ -67,7 +67,7 @@ def load_object(reference: str, code: Code | None = None) -> Any:
     code = Code() if code is None else code
     if not code.trusted:
         raise UntrustedCodeError(
-            f"This needs the code {reference!r}, which a run or an archive names. It "
+            f"This needs the code {reference!r}, which a run names. It "
             "may come from anyone, so it is not imported. If you know where it comes "
             "from, say --trust."
         )

@@ -1,11 +1,17 @@
-"""What a path is (a run, a selection, an archive, a matrix file), and its study."""
+"""What a path is (a run, a zip of one, a selection, a matrix file), and its study."""
 
+import atexit
+import shutil
+import tempfile
 import zipfile
+import zlib
+from functools import cache
 from inspect import signature
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace._util.words import data_size
+from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.performance.io import READABLE_SUFFIXES, read_matrix
 from taskspace.performance.store import MANIFEST
 from taskspace.performance.study import Study, StudyParts
@@ -13,14 +19,7 @@ from taskspace.performance.study import Study, StudyParts
 TRAININGS = "trainings"
 """The folder of what is trained and tried."""
 
-FORMER = "manifest.json"
-"""The manifest of format 2."""
-
-MARKS = (
-    TRAININGS, "selection.jsonl",
-    FORMER, "selection.json", "best_known.json", "blocks", "table.zarr",
-)  # fmt: skip
-"""What tells a run directory from a folder where somebody keeps experiments."""
+EXPERIMENT = "experiment.toml"
 
 NOT_GIVEN = (None, (), "", "error")
 """Values that an option of reading has where a user does not give it; False is one
@@ -28,30 +27,78 @@ that is given."""
 
 
 def is_run(path: str | Path) -> bool:
-    """Return whether a path is a run directory.
+    """Return whether a path is a run directory, or a zip file of one.
 
     Args:
         path: any path.
     """
     path = Path(path)
-    marks = (path / TRAININGS / MANIFEST, path / FORMER)
-    return (path / "experiment.toml").is_file() and any(m.is_file() for m in marks)
+    if path.is_file():
+        return _run_in_zip(path) is not None
+    return (path / EXPERIMENT).is_file() and (path / TRAININGS / MANIFEST).is_file()
 
 
-def is_archive(path: str | Path) -> bool:
-    """Return whether a file is an archive of a run.
-
-    Args:
-        path: any path.
-    """
-    path = Path(path)
+def _run_in_zip(path: Path) -> str | None:
+    """Return where in a zip file a run is, None if it holds none."""
+    if path.suffix.lower() != ".zip":
+        return None
     try:
-        if path.suffix != ".npz" or not zipfile.is_zipfile(path):
-            return False
         with zipfile.ZipFile(path) as file:
-            return "experiment.npy" in file.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False
+            names = file.namelist()
+    except (OSError, zipfile.BadZipFile) as error:
+        raise InvalidInputError(f"{path} is not a whole zip file: {error}.") from error
+    for name in names:
+        prefix = name.removesuffix(EXPERIMENT)
+        if prefix != name and f"{prefix}{TRAININGS}/{MANIFEST}" in names:
+            return prefix
+    return None
+
+
+def run_folder(path: str | Path) -> Path:
+    """Return the directory of a run; a zip file is unpacked into a temporary one.
+
+    Args:
+        path: a run directory, or a zip file of one.
+    """
+    path = Path(path)
+    if not path.is_file():
+        return path
+    prefix = _run_in_zip(path)
+    if prefix is None:
+        raise RunStoreError(
+            f"{path} must be a run directory or a zip file of one, but it has no "
+            f"{EXPERIMENT} beside {TRAININGS}/{MANIFEST}."
+        )
+    stamp = path.stat()
+    folder = _unpacked(path.resolve(), stamp.st_mtime_ns, stamp.st_size)
+    return Path(folder) / prefix
+
+
+@cache
+def _unpacked(path: Path, *stamp: int) -> str:
+    """Return a folder with the files of a zip file; it goes when the process ends."""
+    del stamp
+    folder = tempfile.mkdtemp(prefix="taskspace-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        with zipfile.ZipFile(path) as file:
+            members = file.infolist()
+            for member in members:
+                place = PurePosixPath(member.filename)
+                if place.is_absolute() or ".." in place.parts:
+                    raise ValueError(f"{member.filename} leads out of it")
+            if len({member.filename for member in members}) < len(members):
+                raise ValueError("it holds a name twice")
+            size = sum(member.file_size for member in members)
+            free = shutil.disk_usage(folder).free
+            if size > free:
+                raise ValueError(
+                    f"it declares {data_size(size)}, and {data_size(free)} are free"
+                )
+            file.extractall(folder)
+    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, RuntimeError) as error:
+        raise RunStoreError(f"{path} cannot be unpacked: {error}.") from error
+    return folder
 
 
 def is_selection(path: str | Path) -> bool:
@@ -60,8 +107,7 @@ def is_selection(path: str | Path) -> bool:
     Args:
         path: any path.
     """
-    names = ("selection.jsonl", "selection.json")
-    return any((Path(path) / name).is_file() for name in names)
+    return is_run(path) and (run_folder(path) / "selection.jsonl").is_file()
 
 
 def is_in_a_run(file: Path) -> bool:
@@ -71,28 +117,25 @@ def is_in_a_run(file: Path) -> bool:
         file: an experiment, or a link to one.
     """
     folders = (file.parent, file.resolve().parent)
-    return any((folder / name).exists() for folder in folders for name in MARKS)
+    marks = (TRAININGS, "selection.jsonl")
+    return any((folder / name).exists() for folder in folders for name in marks)
 
 
 def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Study:
-    """Open a run, a selection, an archive or a matrix file as a study.
+    """Open a run, a zip file of one, a selection or a matrix file as a study.
 
     Args:
-        path: a run directory, an archive (.npz), or a matrix file.
-        trust: code that a run or an archive names may be imported where it is needed.
+        path: a run directory, a zip file of one, or a matrix file.
+        trust: code that a run names may be imported where it is needed.
         reading: how to read a matrix file, see `read_matrix`; refused for anything
             else, which says it all itself.
     """
     path = Path(path)
     check_exists(path)
-    if is_archive(path):
-        _refuse_reading(reading)
-        from taskspace.runs.archive import read_archive  # a matrix needs none of it
-
-        return read_archive(path, trust=trust)
+    refuse_former(path)
     if is_run(path) or (path.is_dir() and path.suffix.lower() not in READABLE_SUFFIXES):
         _refuse_reading(reading)
-        from taskspace.runs.store import RunStore
+        from taskspace.runs.store import RunStore  # a matrix needs none of it
 
         return RunStore.open(path, trust=trust).study()
     known = [name for name in signature(read_matrix).parameters if name != "path"]
@@ -130,4 +173,23 @@ def check_exists(path: Path) -> None:
         raise InvalidInputError(
             f"{path} does not exist. Give a run directory (make one with: taskspace "
             f"run msd) or a matrix file ({', '.join(READABLE_SUFFIXES)})."
+        )
+
+
+def refuse_former(path: Path) -> None:
+    """Refuse a run or an archive in a format that is not read any more.
+
+    Args:
+        path: what a user gave.
+    """
+    is_former = (path / "manifest.json").is_file() and not (path / TRAININGS).exists()
+    what = "a run of format 2" if is_former else ""
+    if path.suffix == ".npz" and path.is_file() and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as file:
+            if {"experiment.npy", "notes.npy"} <= set(file.namelist()):
+                what = "an archive of a run"
+    if what:
+        raise RunStoreError(
+            f"{path} is {what}, which this version of taskspace does not read. Run its "
+            "experiment again into another directory, or open it with taskspace 0.2."
         )

@@ -6,7 +6,6 @@ the plant. Some are computed again whenever the code is used together with them.
 they differ, the plant is another one, and its numbers must not join those of the run.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,9 +19,6 @@ from taskspace.policies import Policy
 from taskspace.systems.base import System
 
 if TYPE_CHECKING:
-    import xarray as xr
-
-    from taskspace.runs.experiment import Experiment
     from taskspace.runs.store import RunStore
 
 
@@ -83,58 +79,16 @@ def check_plant(run: "RunStore") -> None:
     Args:
         run: the run; what is damaged in it is not compared.
     """
-    _check(str(run.path), run.experiment, lambda system: _stored_sample(run, system))
-
-
-def check_archived_plant(
-    path: str, table: "xr.Dataset", policies: Policy, experiment: "Experiment"
-) -> None:
-    """Refuse an archive whose numbers its system does not give any more.
-
-    Args:
-        path: where the archive is.
-        table: its table.
-        policies: the policies of all its sources.
-        experiment: what it is of.
-    """
-    _check(path, experiment, lambda _: _archived_sample(table, policies, experiment))
-
-
-def _check(
-    origin: str, experiment: "Experiment", sample_of: Callable[[System], Sample | None]
-) -> None:
-    """Compare a sample with what the system gives, where that is code of your own."""
-    if ":" not in str(experiment.system.get("id")):
+    if ":" not in str(run.experiment.system.get("id")):
         return
-    system = experiment.built_system
-    sample = sample_of(system)
+    system = run.experiment.built_system
+    sample = _stored_sample(run, system)
     if sample is not None and (what := _difference(system, sample)):
         raise RunStoreError(
-            f"{origin} holds another experiment: its system was edited since, for "
+            f"{run.origin} holds another experiment: its system was edited since, for "
             f"{what}. Nothing was changed. Choose another directory with --out, or "
             "bring back the code that it was made with."
         )
-
-
-def _archived_sample(
-    table: "xr.Dataset", policies: Policy, experiment: "Experiment"
-) -> Sample | None:
-    """Return some of the sources of an archive; None where none has one context."""
-    system = experiment.built_system
-    n_sources, n_columns = _sizes(system)
-    kinds = table.coords.get("source_kind", np.full(table.sizes["source"], ""))
-    rows = _spread(np.flatnonzero(np.asarray(kinds) != REGION), n_sources)
-    if not len(rows):
-        return None
-    columns = _spread(np.arange(table.sizes["target"]), n_columns)
-    names = [name for name in COMPARED if name in table]
-    return Sample(
-        policies[rows],
-        table["home_performance"].values[rows],
-        system.contexts(experiment.sources)[rows],
-        system.contexts(experiment.target_space)[columns],
-        {n: table[n].values[rows[:N_AWAY]][..., columns] for n in names},
-    )
 
 
 def _stored_sample(run: "RunStore", system: System) -> Sample | None:

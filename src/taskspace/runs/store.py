@@ -39,7 +39,7 @@ from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.objects import Code
-from taskspace.runs.opening import TRAININGS, is_run
+from taskspace.runs.opening import TRAININGS, is_run, refuse_former, run_folder
 from taskspace.runs.recheck import check_plant
 from taskspace.runs.results import Results
 from taskspace.runs.stored import Stored, layout_of, new_header
@@ -54,6 +54,7 @@ class RunStore:
 
     Args:
         path: the run directory; see `create` and `open`.
+        origin: what a user calls it; a zip file, or the directory.
         experiment: what it holds, resolved.
         trainings: what is trained and tried.
         log: of a selection, what was proposed.
@@ -67,8 +68,11 @@ class RunStore:
         trainings: DiskStore,
         log: Log | None = None,
         damage: tuple[str, ...] = (),
+        *,
+        origin: Path | None = None,
     ):
         self.path, self.experiment, self.trainings = path, experiment, trainings
+        self.origin = origin or path
         self.log, self.damage = log, damage
         trainings.mend = self.resume_command
         layout = trainings.header.layout
@@ -142,24 +146,27 @@ class RunStore:
 
     @classmethod
     def open(cls, path: str | Path, *, trust: bool = False) -> "RunStore":
-        """Open a run directory that is there; no code that it names is imported.
+        """Open a run that is there; no code that it names is imported.
 
         Args:
-            path: the directory.
+            path: the directory, or a zip file of it.
             trust: code that it names may be imported later, where it is needed.
         """
-        path = Path(path)
-        if not is_run(path):
+        origin = Path(path)
+        refuse_former(origin)
+        if not is_run(origin):
             raise RunStoreError(
                 f"{path} is not a run directory: it has no experiment.toml and "
                 f"{TRAININGS}/{MANIFEST}. Make one with: taskspace run msd"
             )
+        path = run_folder(origin)
+        home = origin.with_suffix("") if origin.is_file() else origin
         try:
             there = Stored.read(path)
             if there is None:
                 raise DamagedFileError(f"{path / TRAININGS / MANIFEST} has no header")
             header = there.header
-            folders = tuple(path / folder for folder in header.modules)
+            folders = tuple(home / folder for folder in header.modules)
             text = (path / "experiment.toml").read_text(encoding="utf-8")
             if checksum(text.encode()) != header.experiment:
                 raise DamagedFileError(
@@ -168,17 +175,17 @@ class RunStore:
             experiment = Experiment.from_toml(
                 text,
                 origin=str(path / "experiment.toml"),
-                code=Code(trust, (path, path.parent, *folders)),
+                code=Code(trust, (home, home.parent, *folders)),
             )
-            return cls(path, experiment, there.store(), there.log)
+            return cls(path, experiment, there.store(), there.log, origin=origin)
         except (
             TaskspaceError, LookupError, AttributeError, TypeError, ValueError, OSError
         ) as error:  # fmt: skip
             if isinstance(error, RunStoreError):
                 raise
             raise RunStoreError(
-                f"{path} is damaged: its manifest or experiment cannot be read "
-                f"({error}). Mend it with: taskspace run EXPERIMENT --out {path}"
+                f"{origin} is damaged: its manifest or experiment cannot be read "
+                f"({error}). Mend it with: taskspace run EXPERIMENT --out {home}"
             ) from error
 
     def ledger(self) -> Ledger:
@@ -271,8 +278,8 @@ class RunStore:
             raise store.damaged(damage[0])
         if not store.evaluated.any() and not store.failures:
             raise RunStoreError(
-                f"{self.path} is not finished: no source is evaluated yet. Go on with: "
-                f"{self.resume_command}"
+                f"{self.origin} is not finished: no source is evaluated yet. Go on "
+                f"with: {self.resume_command}"
             )
         reference = store.top(), "best of the table so far"
         if store.reference is not None:
@@ -313,7 +320,7 @@ class RunStore:
 
         return Study(
             StudyParts(
-                origin=str(self.path),
+                origin=str(self.origin),
                 table=self.table,
                 system=system,
                 axes=lambda: self.system.context_axes,
@@ -351,5 +358,8 @@ class RunStore:
                 more = f" --epsilon {self.notes['epsilon']}"
         elif self.experiment.names_code:
             more = " --trust"
-        file = self.path / "experiment.toml"
-        return f"taskspace {command} {file} --out {self.path}{more}"
+        folder, unzip = self.path, ""
+        if self.origin.is_file():
+            folder, unzip = Path("RUN"), f"unzip {self.origin} -d RUN && "
+        file = folder / "experiment.toml"
+        return f"{unzip}taskspace {command} {file} --out {folder}{more}"

@@ -4,34 +4,26 @@ import os
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
-import msgspec
-
-from taskspace._util.files import checksum, plain, read_sealed
+from taskspace._util.files import checksum, plain
 from taskspace.errors import RunStoreError
 from taskspace.performance.store import MANIFEST
 from taskspace.performance.store.base import TRAINED, Source
 from taskspace.performance.store.disk import DiskStore, read_manifest
 from taskspace.performance.store.records import (
     FORMAT_VERSION,
-    Chunk,
-    Failure,
     Header,
     Layout,
     Record,
-    Reference,
     SystemFacts,
 )
 from taskspace.performance.table import table_notes
 from taskspace.performance.work import Task
 from taskspace.questions import Question
 from taskspace.runs.experiment import DATA_KEYS, Experiment
-from taskspace.runs.objects import Code
-from taskspace.runs.opening import FORMER, TRAININGS
-from taskspace.runs.specs import rename_former_keys
-from taskspace.selection.log import LOG, Line, Log
-from taskspace.spaces import Points, Space, space_from_dict
+from taskspace.runs.opening import TRAININGS
+from taskspace.selection.log import LOG, Log
+from taskspace.spaces import Points, space_from_dict
 from taskspace.systems import SYSTEMS
 
 # A block of the table holds about this many cells of each variable (20 MB), plays about
@@ -68,7 +60,7 @@ class Stored:
 
     @classmethod
     def read(cls, path: Path, folder: Path | None = None) -> "Stored | None":
-        """Return what there is, in the format of today or of before.
+        """Return what there is, None where no manifest says it.
 
         Args:
             path: the run directory.
@@ -79,7 +71,7 @@ class Stored:
             folders = [path / TRAININGS, *sorted(path.glob("earlier-*"), reverse=True)]
             whole = [each for each in folders if (each / MANIFEST).is_file()]
             if not whole:
-                return cls._former(path) if (path / FORMER).is_file() else None
+                return None
             folder = whole[0]
         records, damage = read_manifest(folder)
         first = records.pop(0) if records else None
@@ -104,16 +96,6 @@ class Stored:
         if held - set(sources):
             wrong.append(f"{path / LOG} is cut short")
         return cls(path, folder, first, records, [*damage, *wrong], sources, log)
-
-    @classmethod
-    def _former(cls, path: Path) -> "Stored":
-        header, selection = _read_former(path)
-        text = (path / "experiment.toml").read_text(encoding="utf-8")
-        space = Experiment.from_toml(text, code=Code(trusted=False)).sources
-        sources = _former_sources(header, space, selection)
-        records = _former_records(path, header, sources)
-        log = None if selection is None else Log(path / LOG, _former_log(selection))
-        return cls(path, path, header, records, [], sources, log)
 
     def store(self) -> DiskStore:
         """Return the store, planned for its own sources."""
@@ -222,105 +204,3 @@ def selection_layout(task: Task) -> Layout:
         table_rows=1,
         variables=task.keep,
     )
-
-
-# --- format 2 -------------------------------------------------------------------------
-#
-# Policies and chunks are those of today. What differs is the manifest: one JSON file,
-# one record per block in `blocks/`, `best_known.json`, and for a selection
-# `selection.json` with everything in it.
-
-Values = dict[str, Any]
-
-
-def _read_former(path: Path) -> tuple[Header, Values | None]:
-    """Return what a run of format 2 says of itself, and the record of a selection.
-
-    Args:
-        path: the run directory.
-    """
-    manifest, file = read_sealed(path / FORMER, Values), path / "selection.json"
-    if manifest["version"] != 2:
-        raise RunStoreError(
-            f"{path} has run format {manifest['version']}, this taskspace reads 2 and "
-            "3. Use the taskspace that wrote it, or run the experiment into another "
-            "directory."
-        )
-    selection = read_sealed(file, Values) if file.is_file() else None
-    if selection is not None:
-        manifest["data"] = rename_former_keys(selection["asked"])
-    return msgspec.convert(manifest | {"line": "header"}, Header), selection
-
-
-def _former_sources(
-    header: Header, space: Space, selection: Values | None
-) -> list[Source]:
-    """Return the sources of a run of format 2, in the order of its table.
-
-    Args:
-        header: what it says of itself.
-        space: contexts of its sources.
-        selection: the record of a selection.
-    """
-    rows, how = header.system.contexts(space), header.how
-    if selection is None:
-        return Source.at(rows, header.data["seed"], how=how)
-    done = [each for each in selection["sources"] if each.get("place") is not None]
-    done.sort(key=lambda each: each["place"])
-    return [
-        Source.at(row[None], each["seed"], each["kind"], how)[0]
-        for row, each in zip(rows, done, strict=True)
-    ]
-
-
-def _former_records(path: Path, header: Header, sources: list[Source]) -> list[Record]:
-    """Return what a run of format 2 holds.
-
-    Args:
-        path: the run directory.
-        header: what it says of itself.
-        sources: its sources, in order.
-    """
-    records: list[Any] = []
-    failed: dict[Source, str] = {}
-    # Trainings first: an evaluation leaves out what failed.
-    for file in sorted((path / "blocks").glob("*-*.json"), reverse=True):
-        stage, number = ("train" if file.name[:2] == "tr" else "evaluate"), file.stem
-        block, step = int(number.partition("-")[2]), header.layout.rows(stage)
-        stretch = sources[block * step : (block + 1) * step]
-        values = read_sealed(file, Values)
-        for place, why in values.pop("failures", {}).items():
-            failed[stretch[int(place)]] = why
-        names = {name: name.split("/")[1] for name in values["files"]}
-        if stage == "train":
-            names = dict.fromkeys(names, "policies")
-            # The file has blanks for what failed, which no reader asks for.
-            blanks = [(s, "blank" if s in failed else s.kind) for s in stretch]
-            values["sources"] = [msgspec.structs.replace(s, kind=k) for s, k in blanks]
-        else:
-            values["of"] = checksum(msgspec.json.encode(stretch))
-            values["places"] = [k for k, s in enumerate(stretch) if s not in failed]
-        values["files"] = {names[name]: f for name, f in values["files"].items()}
-        if values["files"]:
-            values |= {"line": "chunk", "stage": stage, "block": block}
-            records.append(msgspec.convert(msgspec.to_builtins(values), Chunk))
-    records += [Failure(source, why) for source, why in failed.items()]
-    if (path / "best_known.json").is_file():
-        known = read_sealed(path / "best_known.json", Values) | {"line": "reference"}
-        records.append(msgspec.convert(known, Reference))
-    return records
-
-
-def _former_log(selection: Values) -> list[Line]:
-    """Return the log of a selection of format 2.
-
-    Args:
-        selection: its record.
-    """
-    sources, history = selection["sources"], selection["history"]
-    ended = [k for k, each in enumerate(sources) if {"place", "failure"} & set(each)]
-    last = {"done": ended, "hours": selection["hours"]}
-    proposals = [each | {"line": "proposal"} for each in sources]
-    steps = [each | {"line": "step"} for each in history]
-    steps[-1:] = [each | last for each in steps[-1:]]
-    return msgspec.convert([*proposals, *steps], list[Line])

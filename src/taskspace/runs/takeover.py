@@ -18,7 +18,7 @@ from taskspace.performance.store.records import Header
 from taskspace.performance.table import DIMS
 from taskspace.performance.work import Work
 from taskspace.runs.experiment import DATA_KEYS, Experiment
-from taskspace.runs.opening import FORMER, TRAININGS
+from taskspace.runs.opening import TRAININGS, refuse_former
 from taskspace.runs.stored import Stored
 from taskspace.selection.log import LOG
 from taskspace.spaces import space_from_dict
@@ -47,11 +47,7 @@ def check_ours(path: Path) -> None:
         raise RunStoreError(f"{path} must be a directory, but is a file.")
     if not path.is_dir():
         return
-    if (path / FORMER).is_file() and not (path / TRAININGS).exists():
-        raise RunStoreError(
-            f"{path} has run format 2, which is read, but not written any more. "
-            "Nothing was changed. Choose another directory with --out."
-        )
+    refuse_former(path)
     foreign = [
         item.name
         for item in path.iterdir()
@@ -104,7 +100,7 @@ def is_of(path: Path, experiment: Experiment, header: Header) -> bool:
         text = file.read_text(encoding="utf-8")
         values = Experiment.from_toml(text, code=experiment.code).to_dict()
     except (TaskspaceError, TypeError, ValueError, OSError):
-        if (path / LOG).exists() or (path / "selection.json").exists():
+        if (path / LOG).exists():
             raise RunStoreError(
                 f"{path} holds a selection, but neither its manifest nor {file.name} "
                 "says which one. Nothing was changed. Choose another directory with "

@@ -7,5 +7,3 @@ from .figures.price import price as price
 from .figures.profile import profile as profile
 from .figures.tolerance import tolerance as tolerance
 from .figures.transfer import transfer as transfer
-
-KINDS: tuple[str, ...]

@@ -1,7 +1,5 @@
-"""Hostile text, odd numbers, edges of tolerances, forged requests."""
+"""Hostile text, odd numbers, edges of tolerances."""
 
-import json
-import socket
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +7,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import TaskspaceError
-from taskspace.runs import load_experiment, run_experiment
 from taskspace.runs.opening import open_study
 from taskspace.show.page import build_page, collect, render
 from tests.show.page.test_browser import VIEW, expected
-from tests.show.page.test_serve import get, served, wait_for
 
 EVIL = (
     "</script><script>window.hacked=1</script>",
@@ -208,136 +204,3 @@ def test_five_hundred_random_views_are_exact(browser, tmp_path, name, msd_table)
         assert found["served"] == (who >= 0).sum()
         assert found["sizes"] == [int(served[s].sum()) for s in sources]
     assert browser.errors() == []
-
-
-# --- the server -------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    path = tmp_path_factory.mktemp("run") / "msd"
-    options = ["space.n=5", "trainer.n_policies=2", "cover.n_repeats=2"]
-    run_experiment(load_experiment("msd", options), path)
-    with served(path) as (live, address):
-        wait_for(lambda: live.html is not None)
-        yield path, address, int(address.rstrip("/").rsplit(":", 1)[1])
-
-
-def raw(port, text, *, host="127.0.0.1"):
-    """The answer to bytes that no client would send."""
-    with socket.create_connection((host, port), timeout=20) as link:
-        link.sendall(text if isinstance(text, bytes) else text.encode())
-        link.shutdown(socket.SHUT_WR)
-        parts = []
-        while part := link.recv(65536):
-            parts.append(part)
-    return b"".join(parts)
-
-
-def status_of(answer):
-    return int(answer.split(b" ", 2)[1])
-
-
-@pytest.mark.parametrize(
-    "method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"]
-)
-def test_only_questions_are_answered(server, method):
-    *_, port = server
-    answer = raw(port, f"{method} / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")
-    assert status_of(answer) == 501
-    assert b"taskspace-page" not in answer
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "evil.example:PORT", "127.0.0.1.evil.example:PORT", "127.0.0.1",
-     "localhost.evil:PORT", "0.0.0.0:PORT", "", "[::1].evil:PORT", "127.0.0.1:1"],
-)  # fmt: skip
-def test_a_name_that_points_here_is_refused(server, host):
-    """DNS rebinding: a foreign name that resolves to this machine."""
-    *_, port = server
-    named = host.replace("PORT", str(port))
-    for path in ("/", "/api/news"):
-        answer = raw(port, f"GET {path} HTTP/1.1\r\nHost: {named}\r\n\r\n")
-        assert status_of(answer) == 403
-        assert b"taskspace-page" not in answer
-
-
-def test_without_a_host(server):
-    *_, port = server
-    assert status_of(raw(port, "GET / HTTP/1.0\r\n\r\n")) == 403
-
-
-@pytest.mark.parametrize(
-    "origin",
-    ["http://evil.example", "null", "http://localhost:1", "https://127.0.0.1:PORT",
-     "http://127.0.0.1:PORT.evil", "file://"],
-)  # fmt: skip
-def test_foreign_origins(server, origin):
-    _, address, port = server
-    origin = origin.replace("PORT", str(port))
-    assert get(f"{address}api/news", Origin=origin)[0] == 403
-    assert get(f"{address}", Origin=origin)[0] == 403
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/../../etc/passwd", "//etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..\\..\\x",
-     "/api/../../manifest.json", "/manifest.json", "/explore.html", "/api/",
-     "http://127.0.0.1/manifest.json", "/.lock", "/policies", "/api/view/../news/x"],
-)  # fmt: skip
-def test_no_file_is_reached(server, path):
-    *_, port = server
-    answer = raw(port, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")
-    assert status_of(answer) == 404
-    assert json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]
-
-
-def test_requests_that_are_too_large(server):
-    _, address, port = server
-    long = "a" * 70_000
-    host = f"Host: 127.0.0.1:{port}\r\n"
-    assert status_of(raw(port, f"GET /{long} HTTP/1.1\r\n{host}\r\n")) == 414
-    heads = "".join(f"X-{i}: 1\r\n" for i in range(300))
-    assert status_of(raw(port, f"GET / HTTP/1.1\r\n{host}{heads}\r\n")) == 431
-    assert status_of(raw(port, f"GET / HTTP/1.1\r\n{host}X: {long}\r\n\r\n")) == 431
-    # A body is not taken for a second request.
-    inner = f"GET /api/news HTTP/1.1\r\n{host}\r\n"
-    text = f"GET /x HTTP/1.1\r\n{host}Content-Length: {len(inner)}\r\n\r\n{inner}"
-    assert raw(port, text).count(b"HTTP/1.1 ") == 1
-    assert b"Error code: 400" in raw(port, "\x00\x01\x02\r\n\r\n")
-    many = ".".join(["1"] * 20_000)
-    query = f"api/view?key=regret.worst&step=0&sources={many}&pick=0"
-    assert get(address + query)[0] == 200
-    assert get(f"{address}api/news")[0] == 200
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["key=regret.worst&step=0&sources=1&pick=nan", "key=regret.worst&step=0&sources=a",
-     "key=regret.worst&step=1e3&sources=1&pick=0", "", "key=%00&step=0&pick=0",
-     "key=regret.worst&step=99999999999999999999&sources=1&pick=0",
-     "key=regret.worst&step=0&sources=" + "9" * 5000 + "&pick=0"],
-)  # fmt: skip
-def test_nonsense_gets_a_sentence(server, query):
-    _, address, _ = server
-    status, body = get(f"{address}api/view?{query}")
-    assert status == 400
-    assert json.loads(body)["error"]
-
-
-def test_a_damaged_run_while_it_is_served(server, tmp_path):
-    """The last good page stays; what is wrong is told."""
-    import shutil
-
-    path, _, _ = server
-    copy = tmp_path / "copy"
-    shutil.copytree(path, copy)
-    (copy / ".lock").unlink(missing_ok=True)
-    with served(copy) as (live, address):
-        wait_for(lambda: live.html is not None)
-        (copy / "trainings" / "manifest.jsonl").write_text("{")
-        (copy / "results.json").write_text("{")
-        wait_for(lambda: live.trouble)
-        assert get(address)[0] == 200
-        assert json.loads(get(f"{address}api/news")[1])["trouble"]

@@ -60,7 +60,7 @@ class Options:
     """What `taskspace design` may be told beside the question."""
 
     path: str = argument(
-        "A run, an archive, a TOML file, or a built-in experiment (msd, ...).",
+        "A run, a TOML file, or a built-in experiment (msd, ...).",
         metavar="PATH|FILE|NAME",
     )
     epsilon: float | None = option("Tolerance; that of the experiment if left out.")

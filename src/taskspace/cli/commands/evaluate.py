@@ -31,7 +31,7 @@ from taskspace.deploy.trial.trial import Contender
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.runs.experiment import named_system
-from taskspace.runs.opening import is_archive, is_run, open_study
+from taskspace.runs.opening import is_run, open_study
 from taskspace.spaces import Points
 from taskspace.systems import System
 
@@ -47,8 +47,7 @@ class Options:
 
     folder: Path = argument("What `taskspace export` wrote.", metavar="LIBRARY")
     system: str = argument(
-        "A system (msd-v1, ...), package.module:object, an experiment, a "
-        "run or an archive.",
+        "A system (msd-v1, ...), package.module:object, an experiment or a run.",
         metavar="SYSTEM",
     )
     contexts: int = option(
@@ -56,8 +55,8 @@ class Options:
     )
     noise: float = option("Of the measured context, share of each axis' width.", 0.0)
     run: Path | None = option(
-        "A run or an archive whose policies make uniform and random libraries; "
-        "linear systems need none."
+        "A run whose policies make uniform and random libraries; linear systems "
+        "need none."
     )
     seed: SeedOption = 0
     trust: TrustOption = False
@@ -93,7 +92,7 @@ def evaluate(options: Options) -> Answer:
 
 def _system(name: str, trust: bool) -> System:
     """Return the system that a word names."""
-    if is_run(Path(name)) or is_archive(name):
+    if is_run(name):
         return open_study(name, trust=trust).require_system()
     return named_system(name, trust=trust)[0]
 
@@ -101,11 +100,11 @@ def _system(name: str, trust: bool) -> System:
 def _pool(run: Path, trust: bool) -> tuple[Points, Policy]:
     """Return the contexts of a run's sources and the first policy of each."""
     study = open_study(run, trust=trust)
-    policies, space = study.all_policies, study.sources
+    policies, space = study.policies, study.sources
     if policies is None or space is None:
         raise InvalidInputError(
-            f"{run} has no policies with contexts for all its sources. Make an archive "
-            "of all with: taskspace archive RUN FILE --policies all"
+            f"{run} has no policies with contexts for all its sources. Give a run: "
+            "taskspace run EXPERIMENT"
         )
     return Points(space.names, space.points), policies[:, 0]
 

@@ -26,7 +26,7 @@ EXAMPLES = (
 class Options:
     """What `taskspace explore` may be told beside the question and the reading."""
 
-    path: Path = argument("A run, a selection, an archive, a matrix file or a library.")
+    path: Path = argument("A run, a selection, a matrix file or a library.")
     out: Path | None = option(
         "The HTML file; by default explore.html in a folder, NAME.html beside a file."
     )
@@ -40,11 +40,6 @@ class Options:
     )
     certify_limit: float = option("Seconds for the certificates of a question.", 20.0)
     seed: SeedOption = 0
-    serve: bool = option("Show it at a local address and follow what changes.", False)
-    host: str = option(
-        "Address to serve at; others than this get a token.", "127.0.0.1"
-    )
-    port: int = option("Port to serve at; 0 takes a free one.", 0)
 
     @property
     def file(self) -> Path:
@@ -57,12 +52,12 @@ class Options:
 
 
 @as_command
-def explore(options: Options, asking: Asking, reading: Reading) -> Answer | None:
+def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
     """Make one HTML file of a run, a matrix or a library: report and explorer in one.
 
     It opens from disk, needs no server and no network, and answers every tolerance.
     """
-    from taskspace.show.page import Reader, render, run_server
+    from taskspace.show.page import Reader, render
 
     questions = []
     if options.epsilon is not None:
@@ -83,9 +78,6 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer | None
         },
         certify=options.certify_limit if options.certify else 0.0,
     )
-    if options.serve:
-        run_server(reader, host=options.host, port=options.port, announce=_announce)
-        return None
     file = options.file
     writable(file)
     began = time.perf_counter()
@@ -101,7 +93,3 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer | None
         console.print("Open it in a browser; it needs no server and no network.")
 
     return Answer(lambda: {"file": str(file), "bytes": size, "seconds": seconds}, show)
-
-
-def _announce(address: str) -> None:
-    console.print(f"Serving at {shown(address)} (Ctrl-C ends it)")

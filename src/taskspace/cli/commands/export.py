@@ -52,7 +52,7 @@ SHOWN_POLICIES = 12
 class Options:
     """What `taskspace export` may be told beside the question and the reading."""
 
-    path: Path = argument("A run, an archive, or a matrix file (without policies).")
+    path: Path = argument("A run, or a matrix file (without policies).")
     to: Path = option("New folder for the library.", ...)
     epsilon: EpsilonOption = None
     certified: bool = option(
@@ -201,10 +201,10 @@ def _check_new(to: Path) -> None:
 def _certified(options: Options, study: Study, question: Question) -> Any:
     """Return a cover of the whole box; where none is proven, nothing is written."""
     numbers = selected(options.sources, options.cover, study.table)
-    if study.all_policies is None:
+    if study.policies is None:
         raise InvalidInputError(
-            "--certified needs a run, or an archive with all its policies, whose "
-            "system has bounds over boxes; a matrix file has none."
+            "--certified needs a run whose system has bounds over boxes; a matrix file "
+            "has none."
         )
     result = certify(
         study,

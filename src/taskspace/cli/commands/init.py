@@ -1,17 +1,20 @@
-"""`taskspace init`: an experiment to start from."""
+"""`taskspace init`: an experiment to start from, and what is built in."""
 
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from taskspace.cli.options import argument, as_command, option
-from taskspace.cli.output import Answer, console
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.cli.output import Answer, console, show_table, shown
+from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameError
 from taskspace.runs import builtin_experiments, load_experiment
+from taskspace.systems import SYSTEMS
+from taskspace.trainers import TRAINERS
 
 EXAMPLES = (
     "taskspace init",
-    "taskspace init plant.toml",
+    "taskspace init plant.toml --from msd-lqr",
 )
 
 TEMPLATE = """\
@@ -23,7 +26,7 @@ name = "{name}"
 seed = 0                        # of everything random
 
 [system]
-id = "msd-v1"                   # `taskspace systems` lists what is built in
+id = "msd-v1"                   # `taskspace init` lists what is built in
 # id = "my_module:my_system"    # or a system of your own; see docs/bring-your-own.md
 # horizon = 20.0                # further keys are settings of the system
 
@@ -55,14 +58,26 @@ time_limit = 10.0               # seconds for each search by local or minimum
 class Options:
     """What `taskspace init` may be told."""
 
-    path: Path = argument("File to write.", Path("experiment.toml"), metavar="FILE")
+    path: Path | None = argument(
+        "File to write; without one, what is built in is listed.", None, metavar="FILE"
+    )
     example: str | None = option("A built-in experiment to copy.", name="--from")
 
 
 @as_command
 def init(options: Options) -> Answer:
-    """Write a commented experiment to start from; an existing file is kept."""
+    """Write a commented experiment to start from; an existing file is kept.
+
+    Without a file it lists the built-in systems, trainers and experiments.
+    """
     path, example = options.path, options.example
+    if path is None:
+        built_in = {
+            "systems": [_system(name) for name in SYSTEMS],
+            "trainers": list(TRAINERS),
+            "experiments": list(builtin_experiments()),
+        }
+        return Answer(lambda: built_in, lambda: _list(built_in))
     if path.suffix != ".toml":
         raise InvalidInputError(f"The file must end in .toml, but got {path.name}.")
     if path.exists():
@@ -86,3 +101,33 @@ def init(options: Options) -> Answer:
         console.print(f"Next: taskspace doctor {path}, then taskspace run {path}")
 
     return Answer(lambda: {"experiment": str(path)}, show)
+
+
+def _system(name: str) -> dict[str, Any]:
+    """Describe a system, or say which extra it needs."""
+    try:
+        cls = SYSTEMS[name]
+    except MissingExtraError as error:
+        return {"id": name, "needs": str(error)}
+    keys = ("name", "unit", "default", "bounds", "description")
+    axes = [{key: getattr(axis, key) for key in keys} for axis in cls().axes]
+    summary = (cls.__doc__ or "").strip().splitlines()[0]
+    return {"id": name, "summary": summary, "axes": axes}
+
+
+def _list(built_in: dict[str, Any]) -> None:
+    """Print what is built in, and the next command."""
+    columns = ("axis", "unit", "default", "bounds", "meaning")
+    for system in built_in["systems"]:
+        if "needs" in system:
+            console.print(f"[bold]{system['id']}[/bold]  {shown(system['needs'])}")
+            continue
+        rows = [
+            (a["name"], a["unit"], f"{a['default']:g}", a["bounds"], a["description"])
+            for a in system["axes"]
+        ]
+        title = f"[bold]{system['id']}[/bold]  {system['summary']}"
+        show_table(columns, rows, title=title, texts=columns)
+    console.print(f"Trainers: {', '.join(built_in['trainers'])}")
+    console.print(f"Experiments: {', '.join(built_in['experiments'])}")
+    console.print("Next: taskspace init plant.toml, or taskspace run msd")

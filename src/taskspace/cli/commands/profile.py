@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from taskspace._util import memory as _memory
-from taskspace._util.files import inside
 from taskspace.cli.options import (
     Asking,
     MemoryOption,
@@ -22,14 +21,13 @@ from taskspace.cli.output import (
     Answer,
     began,
     console,
+    figure_file,
     number,
-    progress_console,
     search_progress,
     show_notes,
     show_table,
     shown,
     stage_progress,
-    writable,
 )
 from taskspace.cover import (
     BudgetPoint,
@@ -60,7 +58,7 @@ SHOWN = 40
 class Options:
     """What `taskspace profile` may be told beside the question and the reading."""
 
-    path: Path = argument("A run, an archive or a matrix file.")
+    path: Path = argument("A run or a matrix file.")
     epsilon: list[float] | None = option(
         "A tolerance; repeat for more. Chosen from the losses if left out."
     )
@@ -74,9 +72,7 @@ class Options:
         "Instead of tolerances, worst and mean loss of so many sources: 1,2,5."
     )
     memory: MemoryOption = None
-    plot: Path | None = option(
-        "Picture to write, without suffix; in a run profile-CRITERION."
-    )
+    plot: Path | None = option("Draw the profile here: .png, .pdf or .svg.")
 
 
 @as_command
@@ -84,7 +80,7 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
     clock = Clock(options.time_limit, began=began())
     _memory.limit(options.memory)
-    writable(options.plot)
+    figure_file(options.plot)
     epsilons = options.epsilon or []
     first = epsilons[0] if epsilons else None
     question = asking.question(options.path, first, any_epsilon=True)
@@ -105,7 +101,10 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
     middle = points[len(points) // 2]
     asked = question.at(float(f"{middle.epsilon:.4g}"))
     again = command_options(options.path, asked, read=reading.read)
-    _draw(points, question, options.path, options.plot)
+    if options.plot is not None:
+        from taskspace.show.figures.profile import draw_profile  # matplotlib is slow
+
+        draw_profile(points, question).savefig(options.plot, dpi=200)
     return Answer(
         lambda: _record(points, least),
         lambda: _show(points, question, again, study, least),
@@ -184,29 +183,6 @@ def _record(points: Profile, least: SmallestEpsilon | None) -> list[dict[str, An
         if least is not None and record["epsilon"] == least.upper:
             record["smallest_epsilon"] = least.to_dict()
     return records
-
-
-def _draw(points: Profile, question: Question, path: Path, plot: Path | None) -> None:
-    """Draw the picture; a run that cannot be written gets none."""
-    if plot is not None:
-        folder = plot.parent
-    elif path.is_dir():
-        folder = inside(path, path / "figures")
-        plot = folder / f"profile-{question.criterion}-{question.judge}"
-    else:
-        return
-    from taskspace.show.figures.profile import save_profile  # matplotlib loads slowly
-
-    try:
-        figure = save_profile(points, question, plot)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        progress_console.print(
-            f"No figure: {shown(folder)} cannot be written ({shown(reason)}). "
-            "Use --plot."
-        )
-    else:
-        progress_console.print(f"Figure {shown(figure)}")
 
 
 def _show(

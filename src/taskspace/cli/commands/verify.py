@@ -13,7 +13,7 @@ from taskspace.cover.ask import CoverProblem
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunStore
-from taskspace.runs.opening import is_run, open_study
+from taskspace.runs.opening import is_run, open_study, refuse_former
 
 EXAMPLES = (
     "taskspace verify cover.json scores.csv",
@@ -126,6 +126,7 @@ def _show(
 
 def _verify_run(path: Path) -> Answer:
     """Compare every file of a run with its checksum."""
+    refuse_former(path)
     if not is_run(path):
         raise InvalidInputError(
             f"{path} is not a run. For a saved cover name the run or file that it "

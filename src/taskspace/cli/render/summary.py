@@ -26,7 +26,7 @@ def print_summary(
     """Print what a run found.
 
     Args:
-        path: the run or its archive.
+        path: the run.
         experiment: what was run.
         results: the answer to the experiment.
         figures: files that were drawn.

@@ -225,7 +225,7 @@ def save_figures(study: Study, results: Results, folder: Path) -> list[Path]:
     """Draw everything a run has to show.
 
     Args:
-        study: of the run or of its archive.
+        study: of the run.
         results: what it found.
         folder: where to put `coverage.png`, `map-regret-worst-0.2.png`, …
 

@@ -1,7 +1,6 @@
 """Complexity against the tolerance: the record, and the picture."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
@@ -14,7 +13,7 @@ from taskspace.cover import ProfilePoint, complexity_profile
 from taskspace.cover.tolerance.profile import Profile
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
-from taskspace.show.style import METHOD_COLOURS, panel, save
+from taskspace.show.style import METHOD_COLOURS, panel
 
 
 def profile(
@@ -35,15 +34,15 @@ def profile(
     points = complexity_profile(
         as_study(study), question, time_limit=time_limit, seed=seed
     )
-    return draw_profile(points, _title(question))
+    return draw_profile(points, question)
 
 
-def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
+def draw_profile(points: Sequence[ProfilePoint], question: Question) -> Figure:
     """Draw lower bound, best cover and greedy as steps over ε.
 
     Args:
         points: the profile, ascending in ε; points without a cover are left out.
-        title: what the losses are.
+        question: what the losses are; its tolerance does not matter.
     """
     covered = [point for point in points if point.upper is not None]
     epsilon = np.array([point.epsilon for point in covered])
@@ -81,6 +80,7 @@ def draw_profile(points: Sequence[ProfilePoint], title: str) -> Figure:
         if covered and max(point.greedy or 0 for point in covered) < 10:
             axes.set_yscale("linear")
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        title = f"{question.criterion}, {question.judge} policy of each source"
         axes.set(xlabel="tolerance ε", ylabel="sources", title=title)
         axes.legend()
     return figure
@@ -100,28 +100,7 @@ def _scale_tolerances(axes: Axes, epsilon: NDArray[np.float64]) -> None:
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
 
 
-def save_profile(
-    points: Sequence[ProfilePoint], question: Question, path: Path
-) -> Path:
-    """Draw a profile into PNG and PDF, with its numbers as JSON beside them.
-
-    Args:
-        points: the profile.
-        question: what the losses are; its tolerance does not matter.
-        path: the files, without suffix.
-
-    Returns:
-        The PNG file.
-    """
-    figure = draw_profile(points, _title(question))
-    return save(figure, path, list(points))[0]
-
-
 def _where(points: Sequence[ProfilePoint]) -> str:
     """Return what must be said beside "proven"; nothing of unknown origin."""
     scope = points.scope if isinstance(points, Profile) else ""
     return f" {scope}" if scope else ""
-
-
-def _title(question: Question) -> str:
-    return f"{question.criterion}, {question.judge} policy of each source"

@@ -3,7 +3,6 @@
 from taskspace._util import cache as cache  # before kernels are compiled or loaded
 from taskspace.show.page.build import build_page, collect
 from taskspace.show.page.html import render
-from taskspace.show.page.serve import run_server
 from taskspace.show.page.subject import Reader, Subject, explore
 
 __all__ = [
@@ -13,5 +12,4 @@ __all__ = [
     "collect",
     "explore",
     "render",
-    "run_server",
 ]

@@ -6,23 +6,17 @@ import json
 import re
 from base64 import b64encode
 from importlib import resources
-from typing import Any
 
 from taskspace.show.page.data import PageData
 
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+)\.js";\n', re.MULTILINE)
-NETWORK = {
-    "file": "",
-    "server": "connect-src 'self'; ",
-}
 
 
-def render(data: PageData, *, serve: bool = False) -> str:
+def render(data: PageData) -> str:
     """Return the page as HTML: nothing outside of it is ever asked for.
 
     Args:
         data: header and arrays.
-        serve: the page may talk to the server that it comes from.
     """
     script = bundle("main")
     # "<" as an escape: no text of a user can end the element that holds it.
@@ -35,8 +29,7 @@ def render(data: PageData, *, serve: bool = False) -> str:
     digest = b64encode(hashlib.sha256(f"\n{script}\n".encode()).digest()).decode()
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; "
-        + NETWORK["server" if serve else "file"]
-        + f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
     slots = {
         "policy": policy,
@@ -77,20 +70,3 @@ def bundle(entry: str) -> str:
 def _read(name: str) -> str:
     folder = resources.files("taskspace.show.page") / "web"
     return (folder / name).read_text(encoding="utf-8")
-
-
-def waiting(news: dict[str, Any]) -> str:
-    """Return what is shown while there is nothing to show yet; it asks again by itself.
-
-    Args:
-        news: progress by stage, and what is in the way.
-    """
-    lines = [
-        f"{stage}: {done} of {total} pieces"
-        for stage, (done, total) in news["progress"].items()
-    ]
-    text = html.escape("\n".join([*lines, news["trouble"]]) or "reading …")
-    return (
-        '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="1">'
-        f"<title>taskspace</title><h1>Not yet</h1><pre>{text}</pre>"
-    )

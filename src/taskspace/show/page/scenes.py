@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.errors import TaskspaceError
 from taskspace.performance.study import Study
 from taskspace.policies import Policy
 from taskspace.show.page.data import PageData
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 MAX_TARGETS = 400
 """Targets whose trajectories are in a page; others are shown at the nearest one."""
-
-
-WITHOUT = (
-    "The policies of this source are not in the archive; one with all of them is made "
-    "by: taskspace archive RUN FILE --policies all"
-)
 
 
 def judged_policy(
@@ -118,14 +112,12 @@ class Stage:
         policies: of all sources, dims `(source, policy)`.
         sources: contexts of the sources.
         targets: contexts of the targets.
-        without: sources whose policies did not come along.
     """
 
     system: "System"
     policies: Policy
     sources: Space
     targets: Space
-    without: NDArray[np.bool_]
 
     @classmethod
     def of(cls, study: Study) -> "Stage | str":
@@ -148,11 +140,8 @@ class Stage:
                 "simulated by taskspace."
             )
         if study.policies is None:
-            return (
-                "This archive holds no policies. One with them is made by: taskspace "
-                "archive RUN FILE --policies all"
-            )
-        return cls(system, study.policies, sources, targets, study.without_policies)
+            return f"The policies cannot be played: {study.origin} holds none."
+        return cls(system, study.policies, sources, targets)
 
     def record(
         self,
@@ -169,8 +158,6 @@ class Stage:
             sources: one per pair.
             targets: one per pair.
         """
-        if self.without[sources].any():
-            raise InvalidInputError(WITHOUT)
         members = judged_policy(table, judge, sources, targets)
         which = f"the {judge} of its family there"
         if members is None and isinstance(self.system, EpisodicSystem):
@@ -217,11 +204,8 @@ class Stage:
         # The source of least loss, also where it does not serve: failures are seen.
         chosen = np.sort(cover.sources)
         server = chosen[layer.losses[chosen].argmin(0)]
-        shown = np.flatnonzero(~self.without[server])
-        if not len(shown):
-            return {"no_play": WITHOUT}
-        spread = np.linspace(0, len(shown) - 1, min(MAX_TARGETS, len(shown)))
-        targets = shown[np.unique(spread.round().astype(int))]
+        n_shown = min(MAX_TARGETS, len(server))
+        targets = np.linspace(0, len(server) - 1, n_shown).round().astype(int)
         judge = layer.question.judge
         record = self.record(table, judge, server[targets], targets)
         for name in ("away", "home"):

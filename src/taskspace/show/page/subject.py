@@ -1,4 +1,4 @@
-"""What a page is about: a run, a selection, an archive, a matrix, or a library."""
+"""What a page is about: a run, a selection, a matrix, or a library."""
 
 import json
 import shlex
@@ -41,13 +41,13 @@ NOT_A_FILE = "TABLE"
 
 @dataclass
 class Reader:
-    """Reads the data of a page from a path, as often as it changes.
+    """Reads the data of a page from a path.
 
     Args:
-        path: a run, an archive, a matrix file or a library.
+        path: a run, a matrix file or a library.
         questions: asked before those of the experiment.
         reading: how a matrix file is read, see `taskspace.performance.read_matrix`.
-        trust: code that a run or an archive names may be imported.
+        trust: code that a run names may be imported.
         options: see `taskspace.show.page.collect`.
         certify: seconds for the certificates of each question; 0 for none.
     """
@@ -128,7 +128,7 @@ class Subject:
 
     @property
     def experiment(self) -> Experiment | None:
-        """The experiment of a run or an archive."""
+        """The experiment of a run."""
         return self.study.experiment
 
     @property

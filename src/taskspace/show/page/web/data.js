@@ -124,8 +124,6 @@ export class Page {
     this.targetContexts = null;
     /** @type {Float64Array | null} */
     this.bestKnown = null;
-    /** @type {any} the server that this page comes from, null for a file. */
-    this.serve = null;
   }
 
   async open() {

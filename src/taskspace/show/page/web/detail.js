@@ -45,16 +45,13 @@ export function showDetail(element, view, answer, on) {
     : ` Best known performance there: ${number(top, 6)}.`;
   const own = ownSource(view, pick);
   const ownSize = own < 0 ? null : view.setSize(own);
-  const isFar = own >= 0 && ownSize === null && page.serve;
   const button = (/** @type {string} */ text, /** @type {() => void} */ act) =>
     h("button", { type: "button", onclick: act }, text);
-  const ownPart = isFar
-    ? h("p", {}, "A source was trained here. ", button("Take it in", () => on.toggle(own)))
-    : own < 0 && !page.header.targets.axes.length ? null
+  const ownPart = own < 0 && !page.header.targets.axes.length ? null
     : own < 0 || ownSize === null
     ? h("p", { class: "hint" }, own < 0
       ? "No source was trained at this very context."
-      : "A source was trained here; its row is not in this file (taskspace explore --serve has them all).")
+      : "A source was trained here; its row is not in this file (--rows takes more in).")
     : h("p", {}, `The source trained here serves ${count(ownSize)} of ${count(layer.n)} contexts (its tolerance set). `,
       button(answer.sources.includes(own) ? "Take it out" : "Take it in", () => on.toggle(own)), " ",
       button("Show its tolerance set", () => on.only(own)));
@@ -142,7 +139,7 @@ function losses(view, answer, about, on) {
     return [label, page.name("source", source),
       loss === null ? "not in this file" : `${about}${number(loss, 6)}`,
       row === undefined ? "" : layer.first[row * n + pick] <= step ? "yes" : "no",
-      !view.isOpen ? "" : h("button", { type: "button", class: "small", onclick: () => on.toggle(source) }, label ? "take out" : "take in")];
+      !view.isHere ? "" : h("button", { type: "button", class: "small", onclick: () => on.toggle(source) }, label ? "take out" : "take in")];
   };
   const chosen = answer.sources.map((s, i) => /** @type {[number, string]} */ ([s, String(i + 1)]));
   chosen.sort(([a], [b]) => {

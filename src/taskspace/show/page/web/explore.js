@@ -12,9 +12,8 @@ const KINDS = /** @type {Record<string, string>} */ ({
 
 /**
  * @param {import("./data.js").Page} page
- * @param {Element} progress where news of a server go.
  */
-export async function explore(page, progress) {
+export async function explore(page) {
   const { about, sources, targets, provenance, layers } = page.header;
   /** @type {Panel[]} */
   const panels = [];
@@ -70,7 +69,7 @@ export async function explore(page, progress) {
   const subtitle = [about.system, `${count(sources.n)} sources`, `${count(targets.n)} targets`,
     KINDS[provenance]].filter(Boolean).join(" · ");
   const isExact = layers.every((/** @type {any} */ l) => l.loss.exact);
-  show(document.body, heading(about, subtitle, [compare, themeButton(update)]), progress, place,
+  show(document.body, heading(about, subtitle, [compare, themeButton(update)]), place,
     ending(about, [
       page.header.selection ? part("How it was found", historyPart(page), true) : null,
       certificatesPart(page),

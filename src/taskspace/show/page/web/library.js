@@ -237,9 +237,8 @@ class LibraryMap {
 
 /**
  * @param {import("./data.js").Page} page
- * @param {Element} progress where news of a server go.
  */
-export async function showLibrary(page, progress) {
+export async function showLibrary(page) {
   const { about, library } = page.header;
   const shelf = await openShelf(page);
   const { entries, guarantee, names } = library;
@@ -281,7 +280,6 @@ export async function showLibrary(page, progress) {
   const things = entries.length === 1 ? "1 policy" : `${count(entries.length)} policies`;
   show(document.body,
     heading(about, [about.system, "policy library", `${count(library.regions.n)} ${library.regions.plural}`].filter(Boolean).join(" · "), [themeButton(update)]),
-    progress,
     h("section", { class: "panel" },
       h("p", { class: "sentence" }, h("b", { class: "size" }, things), " ",
         isNamed ? `for ${count(library.regions.n)} targets` : `for ${range}`,

@@ -38,7 +38,7 @@ export function axisMarks(map) {
 /** @param {import("./data.js").Page} page whether all trainings are shown, not only those selected. */
 export function hasDots(page) {
   const { sources, selection } = page.header;
-  return Boolean(page.serve || selection) && sources.n <= MAX_DOTS && sources.axes.length > 0;
+  return Boolean(selection) && sources.n <= MAX_DOTS && sources.axes.length > 0;
 }
 
 /** @param {any} map a dot for each training, a diamond for policies made from others. */

@@ -165,13 +165,13 @@ export class Panel {
   act(target) {
     this.view.pick = target;
     const own = ownSource(this.view, target);
-    if (own >= 0 && (this.page.rowOf.has(own) || this.page.serve)) this.toggle(own);
+    if (own >= 0 && this.page.rowOf.has(own)) this.toggle(own);
     else this.update();
   }
 
   /** @param {number} source */
   toggle(source) {
-    if (!this.view.isOpen) return;
+    if (!this.view.isHere) return;
     this.view.toggle(source);
     this.update();
   }
@@ -246,7 +246,7 @@ export class Panel {
       const size = view.setSize(source);
       return [String(place + 1), this.page.name("source", source), count(answer.counts[place]),
         size === null ? "–" : count(size),
-        view.isOpen ? h("button", { type: "button", class: "small remove", onclick: () => this.toggle(source) }, "take out") : ""];
+        view.isHere ? h("button", { type: "button", class: "small remove", onclick: () => this.toggle(source) }, "take out") : ""];
     });
     show(this.table, h("h3", {}, "Selected sources"),
       grid(["", "source", "is given", "could serve", ""], rows, "Selected sources"),

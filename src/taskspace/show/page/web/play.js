@@ -52,25 +52,20 @@ export function playPart(view, source, target) {
   const { play } = page.header;
   const box = h("div", { class: "play" });
   const start = async () => {
-    let data = play;
-    let pair = nearestPair(view, source, target);
-    if (page.serve && (pair < 0 || play.targets[pair] !== target)) {
-      data = await page.serve.play(source, target, view.layer.about.judge);
-      pair = 0;
-    }
+    const pair = nearestPair(view, source, target);
     if (pair < 0) {
-      show(box, h("p", { class: "hint" }, "Trajectories in this file are those of the first question's cover; this source is not in it. taskspace explore --serve plays any."));
+      show(box, h("p", { class: "hint" }, "Trajectories in this file are those of the first question's cover; this source is not in it."));
       return;
     }
-    const [away, home] = await Promise.all([page.arrays.get(data.away), page.arrays.get(data.home)]);
-    const n = data.away.shape[1] * data.away.shape[2];
-    const at = data.home_of[pair];
-    const shown = data.targets[pair];
+    const [away, home] = await Promise.all([page.arrays.get(play.away), page.arrays.get(play.home)]);
+    const n = play.away.shape[1] * play.away.shape[2];
+    const at = play.home_of[pair];
+    const shown = play.targets[pair];
     const tracks = [
-      { label: `at ${page.name("target", shown)}${shown === target ? "" : " (the nearest in this file)"}`, states: away, offset: pair * n, n: data.away.shape[2], end: data.away_ends[pair], score: data.away_scores[pair], size: data.away_sizes[pair] },
-      { label: `at home, ${page.name("source", source)}`, states: home, offset: at * n, n: data.home.shape[2], end: data.home_ends[at], score: data.home_scores[at], size: data.home_sizes[at] },
+      { label: `at ${page.name("target", shown)}${shown === target ? "" : " (the nearest in this file)"}`, states: away, offset: pair * n, n: play.away.shape[2], end: play.away_ends[pair], score: play.away_scores[pair], size: play.away_sizes[pair] },
+      { label: `at home, ${page.name("source", source)}`, states: home, offset: at * n, n: play.home.shape[2], end: play.home_ends[at], score: play.home_scores[at], size: play.home_sizes[at] },
     ];
-    show(box, stage(data, tracks));
+    show(box, stage(play, tracks));
   };
   show(box, h("button", { type: "button", class: "start-play", onclick: start }, "Play this policy here and at home"));
   return box;

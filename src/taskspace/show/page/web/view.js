@@ -30,8 +30,6 @@ export class View {
     this.hand = [];
     /** @type {number} target that is looked at, −1 for none. */
     this.pick = -1;
-    /** @type {Map<number, { size: number, loss: number }> | null} told by a server. */
-    this.sent = null;
     /** @type {import("./boxes.js").Boxes | null} what is certified between targets. */
     this.boxes = null;
     this.step = layer.about.start;
@@ -76,12 +74,7 @@ export class View {
       && (this.budget === null || this.budget >= this.cover.sources.length);
   }
 
-  /** Whether sources can be taken in and out. */
-  get isOpen() {
-    return this.isHere || this.page.serve !== null;
-  }
-
-  /** Whether every selected source has its row in the page. */
+  /** Whether every selected source has its row in the page: then some can be changed. */
   get isHere() {
     return this.sources.every((/** @type {number} */ s) => this.page.rowOf.has(s));
   }
@@ -102,13 +95,7 @@ export class View {
     const { sources } = this;
     const n = this.layer.n;
     let who = new Int32Array(n).fill(-1);
-    this.sent = null;
-    if (!this.isHere && this.page.serve) {
-      const sent = await this.page.serve.view(this);
-      who = sent.who;
-      this.sent = new Map(sources.map((/** @type {number} */ s, /** @type {number} */ i) =>
-        [s, { size: sent.sizes[i], loss: sent.losses[i] ?? Infinity }]));
-    } else if (this.isWhole && !this.isHere) {
+    if (this.isWhole && !this.isHere) {
       const stored = await this.page.arrays.get(this.cover.assignment);
       for (let t = 0; t < n; t += 1) who[t] = stored[t] < sources.length ? stored[t] : -1;
     } else {
@@ -151,7 +138,7 @@ export class View {
   /** @param {number} source how many targets it serves at this step. */
   setSize(source) {
     const row = this.page.rowOf.get(source);
-    if (row === undefined) return this.sent?.get(source)?.size ?? null;
+    if (row === undefined) return null;
     const { first, n } = this.layer;
     let size = 0;
     for (let t = row * n; t < (row + 1) * n; t += 1) if (first[t] <= this.step) size += 1;
@@ -165,8 +152,7 @@ export class View {
    */
   loss(source, target) {
     const row = this.page.rowOf.get(source);
-    if (row !== undefined) return this.layer.loss(row, target);
-    return target === this.pick ? this.sent?.get(source)?.loss ?? null : null;
+    return row === undefined ? null : this.layer.loss(row, target);
   }
 
   /**
