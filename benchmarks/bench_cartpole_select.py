@@ -27,7 +27,6 @@ import taskspace as ts
 from taskspace.performance import source_space
 from taskspace.policies import LinearGain
 from taskspace.runs import RunStore
-from taskspace.runs.archive import read_archive
 from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained, Trainer
 
@@ -102,7 +101,7 @@ def live(run: Path, table: xr.Dataset) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("archive", type=Path)
+    parser.add_argument("file", type=Path)
     parser.add_argument("--epsilons", nargs="*", type=float, default=[5.0, 25.0])
     parser.add_argument("--selectors", nargs="*", default=[*REPEATED, *OTHERS])
     parser.add_argument("--judge", default="worst")
@@ -110,7 +109,7 @@ def main() -> None:
     parser.add_argument("--cap", type=int, default=100)
     parser.add_argument("--live", type=Path, nargs="*", default=[])
     options = parser.parse_args()
-    table = read_archive(options.archive).table
+    table = ts.open(options.file).table
     for run in options.live:
         live(run, table)
     space = source_space(table)
@@ -119,7 +118,7 @@ def main() -> None:
     steps = table["environment_steps"].values
     trainer = Replay(table.sizes["policy"], steps)
     reference = table["best_known"].values
-    print(f"{options.archive.name}: {space.size} candidates and targets, ", end="")
+    print(f"{options.file.name}: {space.size} candidates and targets, ", end="")
     print(f"{trainer.n_policies} policies each, {steps.sum():,} steps for all")
     for epsilon in options.epsilons:
         question = ts.Question("regret", options.judge, epsilon=epsilon)

@@ -121,8 +121,8 @@ def from_path(path: Path) -> tuple[str, str]:
 
 
 def cartpole() -> None:
-    archive = Path(__file__).parents[1] / "examples" / "data" / "cartpole.npz"
-    measure("CartPole, 400 x 400", *from_path(archive), (5, 50))
+    file = Path(__file__).parents[1] / "examples" / "data" / "cartpole.npz"
+    measure("CartPole, 400 x 400", *from_path(file), (5, 50))
 
 
 def msd() -> None:

@@ -31,7 +31,6 @@ from taskspace.certificates.sampled.pilot import shortlist
 from taskspace.cover import greedy_cover, minimum_cover, random_cover, uniform_cover
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Mlp
-from taskspace.runs.archive import read_archive
 from taskspace.systems import CartPole
 from taskspace.systems.cartpole import MAX_ANGLE, MAX_POSITION
 from taskspace.systems.rollouts import episode_keys
@@ -213,7 +212,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="play no fresh episodes")
     parser.add_argument("--judge", action="store_true", help="play them, nothing else")
     options = parser.parse_args()
-    table = read_archive(TABLE).table
+    table = ts.open(TABLE).table
     if not options.judge:
         training(table)
         transfer(table)

@@ -1,6 +1,4 @@
-"""Tables with one row per run, in the public formats; the files are made here."""
-
-import json
+"""Tables with one row per run; the files are made here."""
 
 import numpy as np
 import pandas as pd
@@ -8,6 +6,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
+from tests.helpers import refused
 
 RUNS = pd.DataFrame(
     {
@@ -18,20 +17,6 @@ RUNS = pd.DataFrame(
     }
 )
 LONG = {"source": "algorithm", "target": "instance_id", "value": "runtime"}
-ARFF = """% made by a test
-@RELATION ALGORITHM_RUNS
-@ATTRIBUTE instance_id STRING
-@ATTRIBUTE repetition NUMERIC
-@ATTRIBUTE algorithm STRING
-@ATTRIBUTE runtime NUMERIC
-@ATTRIBUTE runstatus {ok, timeout, memout}
-
-@DATA
-'a b.cnf',1,minisat,0.5,ok
-'a b.cnf',1,'kissat 3',2.5,ok
-c.cnf,1,minisat,5000,timeout
-c.cnf,1,'kissat 3',12.25,ok
-"""
 
 
 def cells(table):
@@ -61,47 +46,13 @@ def test_columns_of_any_name_are_read_and_runs_averaged(tmp_path):
     assert cells(shuffled.table) == cells(study.table)
 
 
-def test_aslib_runs_that_were_not_finished_are_failures(tmp_path):
-    file = tmp_path / "algorithm_runs.arff"
-    file.write_text(ARFF)
-    table = ts.open(file, lower_is_better=True).table
-    assert cells(table) == {
-        ("minisat", "a b.cnf"): -0.5,
-        ("minisat", "c.cnf"): -np.inf,
-        ("kissat 3", "a b.cnf"): -2.5,
-        ("kissat 3", "c.cnf"): -12.25,
-    }
-    assert table.attrs["quantity"] == "cost"
-
-
-@pytest.mark.parametrize("suffix", [".json", ".jsonl"])
-def test_json_records(tmp_path, suffix):
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".arff", ".xlsx"])
+def test_files_that_pandas_reads_are_left_to_it(tmp_path, suffix):
     file = tmp_path / f"runs{suffix}"
-    rows = RUNS.to_dict("records")
-    lines = "\n".join(map(json.dumps, rows))
-    file.write_text(json.dumps(rows) if suffix == ".json" else lines)
-    table = ts.open(file, long=LONG, lower_is_better=True).table
-    assert cells(table) == cells(
-        ts.study_from(RUNS, long=LONG, lower_is_better=True).table
-    )
-
-
-@pytest.mark.parametrize(
-    ("suffix", "text", "words"),
-    [
-        (".json", '{"a": 1}', "list of objects"),
-        (".json", "[1, 2]", "list of objects"),
-        (".json", "[{", "must be JSON"),
-        (".arff", "a,b\n1,2\n", "@attribute"),
-        (".arff", ARFF.replace("@DATA", "@DATA\n{0 1}"), "sparse"),
-        (".arff", ARFF + "x,1,minisat\n" * 0 + "'q',1,m,2,ok,9,9\n", "arff"),
-    ],
-)
-def test_what_is_no_such_file_is_refused_in_words(tmp_path, suffix, text, words):
-    file = tmp_path / f"broken{suffix}"
-    file.write_text(text)
-    with pytest.raises(InvalidInputError, match=words):
-        ts.open(file, lower_is_better=True)
+    file.write_text("[]")
+    with pytest.raises(InvalidInputError, match=r"with pandas .* ts\.study_from"):
+        ts.open(file)
+    assert "ts.study_from" in refused("cover", file, "--epsilon", 1)
 
 
 def test_roles_and_columns_that_do_not_exist_are_refused_in_words():

@@ -106,10 +106,10 @@ def test_a_context_that_is_not_served_shows_the_pole_fall(browser, tmp_path):
     page = collect(poor, [ts.Question(epsilon=5.0)], time_limit=0.1, n_steps=4)
     only = ts.Points(["pole_length"], [0.5])
     assert page.layers[0].steps[page.layers[0].start].best.size == 0
-    stage = Stage(system, stack[:1], only, space, np.zeros(1, bool))
+    stage = Stage(system, stack[:1], only, space)
     assert stage.parts(page, poor) == {}  # no source is selected
     both = collect(table, [ts.Question(epsilon=5.0)], time_limit=0.1, n_steps=4)
-    stage = Stage(system, stack, space, space, np.zeros(2, bool))
+    stage = Stage(system, stack, space, space)
     both.header |= stage.parts(both, table)
     record = both.header["play"]
     assert record["targets"] == [0, 1]

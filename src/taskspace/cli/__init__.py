@@ -16,9 +16,9 @@ from typer.main import get_command
 
 from taskspace import __version__
 from taskspace.cli.output import command, shown
-from taskspace.cli.removed import refuse_removed
+from taskspace.cli.removed import refuse_removed, refuse_removed_command
 from taskspace.cli.signals import Interrupted, leave, signal_behind, signals_heard
-from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
+from taskspace.errors import MissingExtraError, TaskspaceError
 
 __all__ = ["app", "main"]
 
@@ -33,17 +33,6 @@ GROUPS = {
 module also has its `EXAMPLES`."""
 
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
-
-GONE = {
-    "archive": "zip the run directory: every command opens the zip file as a run",
-    "plot": "use --plot FILE of `cover` and `profile`, or ts.show in Python",
-    "report": "run the experiment again: `taskspace run RUN/experiment.toml --out RUN`",
-    "systems": "use `taskspace init` without a name",
-    "explore --serve": "open the page that `explore` writes; run it again for news",
-    "explore --host": "open the page that `explore` writes",
-    "explore --port": "open the page that `explore` writes",
-}
-"""Former commands and options, each with what to do instead."""
 
 FULL_OR_FORBIDDEN = {
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
@@ -71,13 +60,8 @@ class _Commands(TyperGroup):
         return list(COMMANDS)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is called; refuse what is gone in one sentence."""
-        options = [f"{args[0]} {word.partition('=')[0]}" for word in args[1:]]
-        for former in (args[0], *options):
-            if former in GONE:
-                raise InvalidInputError(
-                    f"`taskspace {former}` is gone since 0.3. Instead {GONE[former]}."
-                )
+        """Return the command that is called; a former one is refused."""
+        refuse_removed_command(args[0])
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

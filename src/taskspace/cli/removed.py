@@ -1,4 +1,4 @@
-"""Options of former versions, refused with what to use instead."""
+"""Commands and options of former versions, refused with what to use instead."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,16 @@ _VALUES = 'loop over exclude=, see "The value of a source" in docs/recipes.md'
 _BOOTSTRAP = 'see "A bootstrap of runs" in docs/recipes.md'
 _RULE = 'see "A rule for new targets" (the nearest context) in docs/recipes.md'
 _HOLES = 'make two covers, see "Cells that were not measured" in docs/recipes.md'
+
+_PAGE = "open the page that explore writes; write it again to see what is new"
+
+COMMANDS = {
+    "archive": "zip the run directory, every command opens the zip file as the run",
+    "plot": "use --plot FILE of cover and profile, or ts.show in Python",
+    "report": "run it again, taskspace run RUN/experiment.toml --out RUN",
+    "systems": "use taskspace init without a name",
+}
+"""Former commands, and what to use instead of each."""
 
 OPTIONS: dict[str, dict[str, str]] = {
     "cover": {
@@ -21,6 +31,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--largest-error": "ask with several values of --error",
         "--unicost": "leave out --costs, then every source costs 1",
     },
+    "explore": {"--serve": _PAGE, "--host": _PAGE, "--port": _PAGE},
     "select": {"--fill": _HOLES},
 }
 """For each command its former options, and what to use instead of each."""
@@ -39,6 +50,18 @@ READING = {
 for _command in ("cover", "profile", "certify", "export", "explore"):
     _options = {name: f"say --read {text}" for name, text in READING.items()}
     OPTIONS[_command] = _options | OPTIONS.get(_command, {})
+
+
+def refuse_removed_command(name: str) -> None:
+    """Refuse a command of a former version.
+
+    Args:
+        name: what stands in the place of a command.
+    """
+    if name in COMMANDS:
+        raise InvalidInputError(
+            f"taskspace {name} is no command any more: {COMMANDS[name]}."
+        )
 
 
 def refuse_removed(command: str, words: Sequence[str]) -> None:

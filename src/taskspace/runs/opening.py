@@ -12,7 +12,7 @@ from typing import Any
 
 from taskspace._util.words import data_size
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
-from taskspace.performance.io import READABLE_SUFFIXES, read_matrix
+from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
 from taskspace.performance.store import MANIFEST
 from taskspace.performance.study import Study, StudyParts
 
@@ -133,7 +133,7 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
     path = Path(path)
     check_exists(path)
     refuse_former(path)
-    if is_run(path) or (path.is_dir() and path.suffix.lower() not in READABLE_SUFFIXES):
+    if is_run(path) or (path.is_dir() and path.suffix.lower() not in MATRIX_SUFFIXES):
         _refuse_reading(reading)
         from taskspace.runs.store import RunStore  # a matrix needs none of it
 
@@ -172,7 +172,7 @@ def check_exists(path: Path) -> None:
     if not path.exists():
         raise InvalidInputError(
             f"{path} does not exist. Give a run directory (make one with: taskspace "
-            f"run msd) or a matrix file ({', '.join(READABLE_SUFFIXES)})."
+            f"run msd) or a matrix file ({', '.join(MATRIX_SUFFIXES)})."
         )
 
 

@@ -2,7 +2,7 @@
 
 | file | rule |
 |---|---|
-| `files` | which reader a file's name asks for; Parquet, ARFF and JSON |
+| `files` | which reader a file's name asks for; Parquet |
 | `text` | encodings, separators and decimal commas of CSV and TSV |
 | `cells` | what a cell is: a number, a name, nothing |
 | `columns` | the meaning of columns: names, targets, notes |

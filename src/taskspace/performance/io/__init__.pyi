@@ -2,7 +2,6 @@
 
 from .columns import Missing as Missing
 from .files import MATRIX_SUFFIXES as MATRIX_SUFFIXES
-from .files import READABLE_SUFFIXES as READABLE_SUFFIXES
 from .files import matrix_suffix as matrix_suffix
 from .files import read_matrix as read_matrix
 from .files import table_from as table_from

@@ -1,14 +1,10 @@
 """Transfer matrices from files, and from pandas and xarray objects."""
 
-import io
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -35,14 +31,6 @@ from taskspace.performance.io.wide import read_wide
 
 FRAME_SUFFIXES = (".csv", ".tsv", ".parquet")
 MATRIX_SUFFIXES = (*FRAME_SUFFIXES, *ARRAY_SUFFIXES)
-RECORD_SUFFIXES = (".arff", ".json", ".jsonl")
-"""Endings of files of records of runs; they are read, and never written."""
-READABLE_SUFFIXES = (*MATRIX_SUFFIXES, *RECORD_SUFFIXES)
-
-ASLIB = {"source": "algorithm", "target": "instance_id"}
-"""Columns of the runs of an algorithm selection library."""
-NO_VALUES = ("repetition", "runstatus", *ASLIB.values())
-ATTRIBUTE = re.compile(r"""@attribute\s+('[^']*'|"[^"]*"|\S+)\s+\S""", re.IGNORECASE)
 
 
 def read_matrix(
@@ -60,7 +48,7 @@ def read_matrix(
     """Return a performance table from a transfer matrix in a file.
 
     Args:
-        path: a file whose name ends in one of `READABLE_SUFFIXES`; a `.npy` file holds
+        path: a file whose name ends in one of `MATRIX_SUFFIXES`; a `.npy` file holds
             only the array.
         contexts: a CSV, TSV or Parquet file with the contexts of the targets, one per
             row: in the order of the targets, or named by a column `target`, `source`,
@@ -88,10 +76,6 @@ def read_matrix(
         lower_is_better, targets, ignore, missing, header, row_names, long
     )
     second = None if contexts is None else _read_contexts(Path(contexts))
-    if suffix in RECORD_SUFFIXES:
-        runs = _reading(path, _read_records)
-        choices = _aslib_choices(runs, choices, path)
-        return _table_from_frame(as_frame(runs, str(path)), second, choices)
     if suffix in FRAME_SUFFIXES:
         frame = _read_frame(path, header=header, may_be_empty=choices.may_be_empty)
         return _table_from_frame(frame, second, choices)
@@ -162,10 +146,10 @@ def matrix_suffix(path: Path) -> str:
         path: the file.
     """
     suffix = path.suffix.lower()
-    if suffix not in READABLE_SUFFIXES:
+    if suffix not in MATRIX_SUFFIXES:
         raise InvalidInputError(
-            f"A matrix file must end in {', '.join(READABLE_SUFFIXES)}, but got "
-            f"{path.name}."
+            f"A matrix file must end in {', '.join(MATRIX_SUFFIXES)}, but got "
+            f"{path.name}. Read it with pandas and give the frame to ts.study_from."
         )
     return suffix
 
@@ -249,82 +233,3 @@ def parquet(doing: str) -> Any:
     except ImportError as error:
         raise MissingExtraError(f"{doing} a Parquet file", "files") from error
     return pyarrow.parquet
-
-
-def _read_records(path: Path) -> pd.DataFrame:
-    """Return the records of an ARFF or JSON file, one per row."""
-    check_file(path)
-    text = path.read_text(encoding="utf-8-sig")
-    is_arff = path.suffix.lower() == ".arff"
-    runs = _arff(text, path) if is_arff else _json(text, path)
-    check_cells(runs.size, str(path))
-    return runs
-
-
-def _aslib_choices(runs: pd.DataFrame, choices: Choices, path: Path) -> Choices:
-    """Return the choices with the columns of ASlib, where these are its runs.
-
-    A run that was not finished has reached nothing, whatever its clock says: its value
-    becomes that of a failure.
-    """
-    if choices.long is not None or not set(ASLIB.values()) <= set(runs.columns):
-        return choices
-    values = [name for name in runs.columns if name not in NO_VALUES]
-    if not values:
-        raise InvalidInputError(
-            f"{path} must have a column of values beside its names."
-        )
-    if "runstatus" in runs:
-        failure = np.inf if choices.lower_is_better else -np.inf
-        is_ok = runs["runstatus"].astype(str).str.lower() == "ok"
-        runs[values[0]] = runs[values[0]].astype(float).where(is_ok, failure)
-    return replace(choices, long=ASLIB | {"value": values[0]})
-
-
-def _arff(text: str, path: Path) -> pd.DataFrame:
-    """Return the data of an ARFF file, its names from the lines `@attribute`."""
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("%")]
-    starts = [k for k, line in enumerate(lines) if line.strip().lower() == "@data"]
-    names = [
-        match.group(1).strip("'\"")
-        for line in lines[: starts[0] if starts else 0]
-        if (match := ATTRIBUTE.match(line.strip()))
-    ]
-    if not starts or not names:
-        raise InvalidInputError(
-            f"{path} must be an ARFF file with lines @attribute and @data, but lacks "
-            "them."
-        )
-    body = "\n".join(line for line in lines[starts[0] + 1 :] if line.strip())
-    wrong = [k for k, row in enumerate(body.splitlines()) if row.lstrip()[:1] == "{"]
-    if wrong:
-        raise InvalidInputError(f"{path} must hold dense rows, but has sparse ones.")
-    return pd.read_csv(
-        io.StringIO(body),
-        names=names,
-        header=None,
-        index_col=False,
-        quotechar="'",
-        skipinitialspace=True,
-        na_values=["?"],
-        keep_default_na=False,
-        on_bad_lines="error",
-    )
-
-
-def _json(text: str, path: Path) -> pd.DataFrame:
-    """Return the objects of a JSON list, or of a file with one per line."""
-    try:
-        if path.suffix.lower() == ".jsonl":
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-        else:
-            rows = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInputError(
-            f"{path} must be JSON, but it is not: {error}."
-        ) from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InvalidInputError(
-            f"{path} must hold a list of objects, one per row of a table."
-        )
-    return pd.DataFrame(rows)
