@@ -1,4 +1,4 @@
-"""The limit of memory: what sizes mean, and that it is kept."""
+"""What does not fit into the memory is done in parts, or refused in a sentence."""
 
 import subprocess
 import sys
@@ -7,51 +7,17 @@ import numpy as np
 import pytest
 
 from taskspace._util import memory as _memory
-from taskspace.errors import InvalidInputError, OutOfMemoryError
+from taskspace.errors import OutOfMemoryError
 from taskspace.sets import RunSets, pack
-from tests.helpers import refused
 
 
-@pytest.fixture
-def limited():
-    yield _memory.limit
-    _memory.limit(None)
-
-
-@pytest.mark.parametrize(
-    ("text", "n_bytes"),
-    [
-        ("4G", 2**32),
-        ("4GB", 2**32),
-        ("4 GiB", 2**32),
-        ("0.5g", 2**29),
-        ("500M", 500 * 2**20),
-        ("268435456", 2**28),
-    ],
-)
-def test_sizes(text, n_bytes):
-    assert _memory.size_in_bytes(text) == n_bytes
-
-
-@pytest.mark.parametrize("text", ["", "4X", "-4G", "1M", "G", "nan", "1e9", "4G4"])
-def test_sizes_that_are_none(text):
-    with pytest.raises(InvalidInputError, match="such as 4G"):
-        _memory.size_in_bytes(text)
-
-
-def test_sets_give_way_to_runs_and_then_to_a_sentence(limited):
+def test_sets_give_way_to_runs_and_then_to_a_sentence(monkeypatch):
     blocks = [np.ones((64, 2**16), bool)] * 8  # 4 MB of bits
-    limited(2**24)
+    monkeypatch.setattr(_memory, "available", lambda: 2**24)
     assert isinstance(pack(blocks), RunSets)
-    limited(2**12)
-    with pytest.raises(OutOfMemoryError, match="--memory"):
+    monkeypatch.setattr(_memory, "available", lambda: 2**12)
+    with pytest.raises(OutOfMemoryError, match="half of the memory"):
         pack([np.tile(np.array([True, False]), (4, 512))] * 4, encoding="runs")
-
-
-def test_the_command_line_knows_sizes(tmp_path):
-    (tmp_path / "m.csv").write_text("t,u\n1,2\n2,1\n")
-    said = refused("profile", tmp_path / "m.csv", "--memory", "lots")
-    assert "such as 4G" in said
 
 
 @pytest.mark.slow
@@ -62,9 +28,11 @@ def test_a_profile_stays_near_its_memory(tmp_path):
     code = (
         "import re, sys\n"
         "from pathlib import Path\n"
+        "from taskspace._util import memory\n"
         "from taskspace.cli import main\n"
+        "memory.available = lambda: 1500 * 2**20\n"
         f"sys.argv = ['taskspace', 'profile', {str(tmp_path / 'm.npz')!r},"
-        " '--memory', '1500M', '--time-limit', '20', '--format', 'json']\n"
+        " '--time-limit', '20', '--format', 'json']\n"
         "try:\n"
         "    main()\n"
         "finally:\n"

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.cli.commands.certify import certify as certify_command
-from taskspace.errors import InvalidInputError, TaskspaceError, UntrustedCodeError
+from taskspace.errors import TaskspaceError, UntrustedCodeError
 from taskspace.runs import RunStore, load_experiment, run_experiment
 from taskspace.show.figures.tolerance import (
     box_map,
@@ -237,18 +237,12 @@ def test_command_plays_a_simulated_cover_again(cartpole):
 
 def test_command_never_calls_a_mean_a_proof():
     file = Path(__file__).parents[2] / "examples" / "data" / "cartpole.npz"
-    short = ["--epsilon", "5", "--time-limit", "3", "--format", "json"]
-    for rates in ([], ["--rate", "1e6"]):
-        result = CliRunner().invoke(app, [str(file), *short, *rates])
-        assert result.exit_code == 3, result.output
-        found = {c["name"]: c for c in json.loads(result.stdout)["certificates"]}
-        assert "proof" not in {c["kind"] for c in found.values()}
-        assert found["grid cover"]["scope"] == "the estimated table"
-    # The table shows slopes of 75 and more: 0.5 is refused, with two contexts.
-    result = CliRunner().invoke(app, [str(file), *short, "--rate", "0.5"])
-    assert isinstance(result.exception, InvalidInputError)
-    assert "0.5 does not: source" in str(result.exception)
-    assert str(result.exception).count("pole_length = ") == 2
+    words = ["--epsilon", "5", "--time-limit", "3", "--format", "json"]
+    result = CliRunner().invoke(app, [str(file), *words])
+    assert result.exit_code == 3, result.output
+    found = {c["name"]: c for c in json.loads(result.stdout)["certificates"]}
+    assert "proof" not in {c["kind"] for c in found.values()}
+    assert found["grid cover"]["scope"] == "the estimated table"
 
 
 def test_command_wants_a_distribution_for_samples(run):

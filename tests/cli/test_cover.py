@@ -263,13 +263,6 @@ def test_restricted_covers_are_bounded_saved_and_verified(
         assert freed.returncode == 1
 
 
-def test_who_requires_a_full_cover_is_told_by_the_exit_code(matrix):
-    least = float(REGRET[1:].min(0).max())  # serves every target without source a
-    words = ["cover", matrix, "--exclude", "a", "--require-full", "--epsilon"]
-    assert taskspace(*words, least * 1.01).returncode == 0
-    assert taskspace(*words, least * 0.99).returncode == 3
-
-
 @pytest.mark.parametrize("method", ["greedy", "minimum"])
 def test_a_share_out_of_reach_is_said_and_told_by_the_exit_code(matrix, method):
     words = ["cover", matrix, "--epsilon", 0, "--exclude", "a", "--method", method]
@@ -383,19 +376,6 @@ def test_criteria_with_parameters_are_told(matrix):
     words = ("--read", "lower_is_better", "--criterion", "ratio:floor=0.2")
     found = answer("cover", matrix, "--epsilon", "0.5", *words)
     assert found["criterion"] == "ratio:floor=0.2"
-
-
-def test_profile_of_budgets_tells_worst_and_mean(matrix):
-    points = answer("profile", matrix, "--budgets", "1,2")
-    for point in points:
-        rows = [
-            REGRET[list(c)].min(0)
-            for c in itertools.combinations(range(5), point["budget"])
-        ]
-        assert point["worst"] == pytest.approx(min(row.max() for row in rows))
-        assert point["mean"] == pytest.approx(min(row.mean() for row in rows))
-    assert "mean" in taskspace("profile", matrix, "--budgets", "1,2").stdout
-    assert "numbers of sources" in refused("profile", matrix, "--budgets", "a")
 
 
 @pytest.mark.parametrize(

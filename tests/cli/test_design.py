@@ -31,15 +31,13 @@ def test_the_record_has_the_keys_that_programs_read(done):
 def test_people_read_what_is_proven_and_the_next_command(done):
     out, _ = done
     result = taskspace(
-        "design", "msd-lqr", *SMALL, "--epsilon", 0.5, "--out", out, "--library",
-        out / "library",
+        "design", "msd-lqr", *SMALL, "--epsilon", 0.5, "--out", out,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     words = " ".join(result.stdout.split())
     assert "designed gains serve all 16 targets" in words
     assert "over all static gains with 2 free entries" in words
     assert "--set space.n=4 --certify" in words
-    assert (out / "library").is_dir()
 
 
 def test_bad_requests_are_one_sentence():

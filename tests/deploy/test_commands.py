@@ -68,14 +68,14 @@ def test_exported_c_passes_its_own_test(folder, exported):
 def test_people_see_policies_and_the_next_step(folder):
     done = taskspace(
         "export", "small", "--epsilon", "0.4", "--to", "shown", "--as", "none",
-        "--sources", "3,17", "--outside", "clamp", "--rule", "margin", cwd=folder,
+        "--sources", "3,17", "--outside", "clamp", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "2 policies in 64 nodes of a grid" in done.stdout
     assert "Next: taskspace evaluate shown small\n" in done.stdout
     made = load_library(folder / "shown")
     assert [e.source for e in made.entries] == [3, 17]
-    assert (made.outside, made.rule) == ("clamp", "margin")
+    assert made.outside == "clamp"
     assert not (folder / "shown" / "c").exists()
 
 
@@ -164,7 +164,6 @@ def test_matrices_export_names(folder):
         (["--epsilon", "1", "--to", "x", "--as", "cpp"], "Unknown export format 'cpp'"),
         (["--epsilon", "1", "--to", "x", "--sources", "a"], "numbers of sources"),
         (["--epsilon", "1", "--to", "x", "--sources", "99"], "from 0 to 63"),
-        (["--epsilon", "1", "--to", "x", "--rule", "best"], "Unknown rule"),
         (["--epsilon", "1", "--to", "x", "--outside", "no"], "behaviour outside"),
         (["--epsilon", "1", "--to", "x", "--name", "1x"], "C identifier"),
         (["--epsilon", "1", "--to", "x", "--precision", "half"], "Unknown precision"),

@@ -14,7 +14,6 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from taskspace._util.memory import size_in_bytes
 from taskspace.cli.output import Answer, Format
 from taskspace.cli.reading import choose_question, parse_keywords
 from taskspace.criteria import CRITERIA
@@ -79,14 +78,6 @@ SchedulerOption = Annotated[
     str | None,
     _shared(
         "Address of a Dask scheduler, or local to start one here.", metavar="ADDRESS"
-    ),
-]
-MemoryOption = Annotated[
-    int | None,
-    _shared(
-        "Memory that may be used, e.g. 4G; by default all that there is.",
-        metavar="SIZE",
-        parser=size_in_bytes,
     ),
 ]
 TrustOption = Annotated[

@@ -28,11 +28,31 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--rules": _RULE,
         "--run-share": _RULE,
         "--save-rule": _RULE,
+        "--memory": "it uses what the machine has",
+        "--unservable": "targets that no source serves are left out, and named",
+        "--assignment": "--format json has the assignment",
+        "--require-full": "--format json has the coverage",
         "--largest-error": "ask with several values of --error",
         "--unicost": "leave out --costs, then every source costs 1",
     },
     "explore": {"--serve": _PAGE, "--host": _PAGE, "--port": _PAGE},
     "select": {"--fill": _HOLES},
+    "profile": {
+        "--budget": "use taskspace cover --budget",
+        "--budgets": "use taskspace cover --budget, with --objective mean for means",
+    },
+    "certify": {
+        "--rate": "give bounds=LossBounds(rates=...) to ts.certify",
+        "--radius": "give bounds=LossBounds(radius=...) to ts.certify",
+    },
+    "design": {
+        "--library": "make it in Python: ts.library(made.study, cover)",
+        "--page": "make it in Python: ts.explore(made.study, file)",
+    },
+    "export": {
+        "--method": "save a cover (taskspace cover --method) and name it with --cover",
+        "--rule": "make it in Python: ts.library(study, cover, rule=...)",
+    },
 }
 """For each command its former options, and what to use instead of each."""
 

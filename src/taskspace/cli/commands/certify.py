@@ -6,14 +6,12 @@ from pathlib import Path
 
 import xarray as xr
 
-from taskspace._util import memory as _memory
-from taskspace.certificates import Certificate, CertifyResult, LossBounds, Sampling
+from taskspace.certificates import Certificate, CertifyResult, Sampling
 from taskspace.certificates import certify as certify_study
 from taskspace.certificates.statements.words import context_words
 from taskspace.cli.options import (
     Asking,
     EpsilonOption,
-    MemoryOption,
     Reading,
     SeedOption,
     argument,
@@ -61,12 +59,6 @@ class Options:
 
     path: Path = argument("A run directory or a matrix file.")
     epsilon: EpsilonOption = None
-    radius: float | None = option(
-        "Radius r of the loss rates; a tenth of the diameter by default."
-    )
-    rate: list[float] | None = option(
-        "A Lipschitz constant of the loss that you know: once, or once for each axis."
-    )
     confidence: float = option(
         "Of statements from fresh episodes and from draws.", 0.999
     )
@@ -102,7 +94,6 @@ class Options:
     time_limit: float = option("Seconds for the whole command.", 20.0)
     seed: SeedOption = 0
     figures: Path | None = option("Write figures and their data into this directory.")
-    memory: MemoryOption = None
 
     @property
     def sampling(self) -> Sampling:
@@ -123,13 +114,6 @@ class Options:
             target_share=self.target_share,
         )
 
-    @property
-    def bounds(self) -> LossBounds:
-        """What is known of the loss between the targets."""
-        rates = self.rate or None
-        alone = rates[0] if rates and len(rates) == 1 else rates
-        return LossBounds(radius=self.radius, rates=alone)
-
 
 @as_command
 def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
@@ -145,7 +129,6 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
     """
     clock = Clock(options.time_limit, began=began())
     sampling = options.sampling
-    _memory.limit(options.memory)
     question = asking.question(options.path, options.epsilon)
     with progress_console.status("load"):
         study = reading.study(options.path)
@@ -155,7 +138,6 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
             study,
             question,
             sampling=sampling,
-            bounds=options.bounds,
             selection=selection,
             time_limit=clock.left,
             seed=options.seed,

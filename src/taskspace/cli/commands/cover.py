@@ -4,11 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from taskspace._util import memory as _memory
-from taskspace._util.files import write_atomically
 from taskspace.cli.options import (
     Asking,
-    MemoryOption,
     Reading,
     SeedOption,
     argument,
@@ -29,7 +26,7 @@ from taskspace.cli.output import (
     writable,
 )
 from taskspace.cli.reading import read_problem, source_places
-from taskspace.cli.render.cover import assignment_csv, show_cover
+from taskspace.cli.render.cover import show_cover
 from taskspace.cover import METHODS, Cover, CoverAnswer, SmallestEpsilon
 from taskspace.cover.ask import CoverProblem
 from taskspace.cover.base import Clock
@@ -52,10 +49,9 @@ class Options:
 
     path: Path = argument("A run or a matrix file, with --epsilon or --budget.")
     epsilon: float | None = option("Tolerance.")
-    method: str = option(f"{', '.join(METHODS)}.", "greedy")
+    method: str = option(f"{', '.join(METHODS)}.", "minimum")
     time_limit: float = option("Seconds until a search ends, loading included.", 60.0)
     seed: SeedOption = 0
-    memory: MemoryOption = None
     budget: int | None = option(
         "Sources at most: as many targets as they serve within --epsilon, or "
         "without it the smallest ε within which they serve all."
@@ -64,11 +60,6 @@ class Options:
         "What a budget makes small: worst, or mean (then --epsilon, if "
         "given, caps the worst).",
         "worst",
-    )
-    unservable: str = option(
-        "Targets of no finite loss, of a budget without --epsilon or of a "
-        "mean: error, leave-out.",
-        "error",
     )
     include: str | None = option("Sources that must be in, by name or number: a,b,3.")
     exclude: str | None = option("Sources that must not be in, likewise.")
@@ -84,10 +75,6 @@ class Options:
     )
     plot: Path | None = option("Draw who serves whom here: .png, .pdf or .svg.")
     save: Path | None = option("Write the cover here, for `taskspace verify`.")
-    assignment: Path | None = option("Write who serves whom here, as CSV.")
-    require_full: bool = option(
-        "Exit with code 3 unless every target is served.", False
-    )
 
     @property
     def is_mean(self) -> bool:
@@ -101,10 +88,7 @@ class Options:
 
     def check(self) -> None:
         """Refuse words that are none of an option's, and what does not go together."""
-        for name, words in (
-            ("objective", ["worst", "mean"]),
-            ("unservable", ["error", "leave-out"]),
-        ):
+        for name, words in (("objective", ["worst", "mean"]),):
             if getattr(self, name) not in words:
                 raise UnknownNameError(
                     f"value of --{name}:", getattr(self, name), words
@@ -136,7 +120,6 @@ def cover(options: Options, asking: Asking, reading: Reading) -> Answer:
     The answer names the sources and a lower bound: no selection with fewer exists.
     """
     clock = Clock(options.time_limit, began=began())
-    _memory.limit(options.memory)
     question = _question(options, asking)
     with stage_progress() as report:
         report("load", 0, 1)
@@ -145,18 +128,16 @@ def cover(options: Options, asking: Asking, reading: Reading) -> Answer:
         cover, least = _ask(options, problem, clock, report)
     answer = CoverAnswer.of(cover, problem.study)
     _write(options, reading, problem, answer)
-    is_short = options.require_full and not cover.is_full
     return Answer(
         lambda: _record(problem, answer, least),
         lambda: _show(options, reading, problem, answer, least),
-        UNMET if is_short or cover.missed_share is not None else 0,
+        0 if cover.missed_share is None else UNMET,
     )
 
 
 def _question(options: Options, asking: Asking) -> Question:
     """Return what is asked; bad options are refused before any work."""
     writable(options.save)
-    writable(options.assignment)
     figure_file(options.plot)
     options.check()
     check_exists(options.path)
@@ -196,13 +177,12 @@ def _ask(
 ) -> tuple[Cover, SmallestEpsilon | None]:
     """Return a cover, and the smallest tolerance of a budget if that is asked for."""
     seed = options.seed
-    leave_out = options.unservable == "leave-out"
     if options.is_mean:
         assert options.budget is not None
         cover = problem.least_mean(
             options.budget,
             epsilon=options.epsilon,
-            leave_out=leave_out,
+            leave_out=True,
             time_limit=clock.left,
             progress=search_progress(report, clock.left, "mean in [{:.4g}, {:.4g}]"),
         )
@@ -220,7 +200,7 @@ def _ask(
     assert options.budget is not None
     least = problem.smallest_tolerance(
         options.budget,
-        leave_out=leave_out,
+        leave_out=True,
         time_limit=clock.left,
         seed=seed,
         progress=search_progress(report, clock.left, "ε in [{:.4g}, {:.4g}]"),
@@ -245,8 +225,6 @@ def _write(
             "weights": options.weights and str(options.weights),
         }
         answer.cover.save(options.save, question=record)
-    if options.assignment is not None:
-        write_atomically(options.assignment, assignment_csv(answer, problem))
     if options.plot is not None:
         from taskspace.show.figures.map import map as draw_map  # matplotlib is slow
 

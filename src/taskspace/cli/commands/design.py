@@ -31,7 +31,6 @@ from taskspace.cli.output import (
     stage_progress,
 )
 from taskspace.cli.reading import read_demand
-from taskspace.deploy import library
 from taskspace.designs import Design
 from taskspace.designs import design as design_gains
 from taskspace.designs.tasks import CRITERIA
@@ -42,7 +41,6 @@ from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs import builtin_experiments, load_experiment
 from taskspace.runs.opening import open_study
-from taskspace.show.page import explore
 from taskspace.spaces import Space
 from taskspace.systems.base import System
 
@@ -76,8 +74,6 @@ class Options:
             help="Design for the whole box, and prove the gains there, between targets."
         ),
     ] = False
-    library: Path | None = option("Write the designed gains as a policy library.")
-    page: Path | None = option("Write the page of the designed gains, one HTML file.")
     out: Path | None = option(
         "Folder for the gains as they are found; in a run RUN/designs, else "
         "runs/NAME-design."
@@ -147,12 +143,7 @@ def design(options: Options, asking: Asking) -> Answer:
             progress=search_progress(report, options.time_limit, ""),
         )
         proof = _proof(options, made, report) if options.certify else None
-    if options.library is not None:
-        chosen = made.study.cover(made.question)
-        library(made.study, chosen).save(options.library)
     figures = _draw(made, keep)
-    if options.page is not None:
-        explore(made.study, options.page, [made.question])
     record = {"kept": str(keep), "figures": list(map(str, figures))}
     if proof is not None:
         record["certificate"] = proof.to_dict()

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from taskspace.cli.options import TrustOption, argument, as_command, option
 from taskspace.cli.output import Answer, console, show_table, shown
-from taskspace.errors import InvalidInputError
 from taskspace.runs.experiment import named_system
 from taskspace.runs.objects import build_trainer
 from taskspace.testing import Check, check_system
@@ -35,9 +34,6 @@ class Options:
     trainer: str | None = option(
         "A trainer to try with it: an id, or package.module:object."
     )
-    sources: int = option("Sources of the run whose time is estimated.", 400)
-    targets: int = option("Targets of the run whose time is estimated.", 400)
-    seed: int = option("Seed of the trials.", 0)
     trust: TrustOption = False
 
 
@@ -48,17 +44,11 @@ def doctor(options: Options) -> Answer:
     Exit code 1 if a check fails. A check that needs what was not given (a trainer,
     examples) is skipped and counted as such; its `ok` in JSON is null.
     """
-    n_sources, n_targets = options.sources, options.targets
-    if n_sources < 1 or n_targets < 1:
-        raise InvalidInputError(
-            f"sources >= 1 and targets >= 1 must hold, but got {n_sources} and "
-            f"{n_targets}."
-        )
     system, experiment = named_system(options.system, trust=options.trust)
-    trainer, context = None, None
+    trainer, context, sizes = None, None, (400, 400)
     if experiment is not None:
         trainer = experiment.built_trainer
-        n_sources, n_targets = experiment.sources.size, experiment.target_space.size
+        sizes = experiment.sources.size, experiment.target_space.size
         rows = system.contexts(experiment.sources)
         context = rows[len(rows) // 2]
     if options.trainer is not None:
@@ -66,9 +56,8 @@ def doctor(options: Options) -> Answer:
     checks = check_system(
         system,
         trainer,
-        seed=options.seed,
-        n_sources=n_sources,
-        n_targets=n_targets,
+        n_sources=sizes[0],
+        n_targets=sizes[1],
         context=context,
     )
     has_failed = any(check.state == "failed" for check in checks)

@@ -16,7 +16,6 @@ from taskspace.cli.options import (
     Asking,
     EpsilonOption,
     Reading,
-    SeedOption,
     argument,
     as_command,
     option,
@@ -30,9 +29,8 @@ from taskspace.cli.output import (
     show_table,
     shown,
 )
-from taskspace.cover import METHODS, Cover
-from taskspace.cover.ask import CoverProblem
-from taskspace.deploy import ASSIGN_RULES, PolicyLibrary, library
+from taskspace.cover import Cover, minimum_cover
+from taskspace.deploy import PolicyLibrary, library
 from taskspace.deploy.operation import with_operation
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
@@ -61,13 +59,8 @@ class Options:
         "box nothing is written, and the exit code is 3.",
         False,
     )
-    method: str = option(f"{', '.join(METHODS)}.", "minimum")
     sources: str | None = option("Sources chosen by hand, e.g. 3,17.")
     cover: Path | None = option("A cover that `taskspace cover --save` wrote.")
-    rule: str = option(
-        f"Which of several policies that serve: {', '.join(ASSIGN_RULES)}.",
-        "performance",
-    )
     outside: str = option(
         "Outside the range: refuse, or clamp to the nearest.", "refuse"
     )
@@ -92,7 +85,6 @@ class Options:
         False,
     )
     time_limit: float = option("Seconds to look for few sources.", 20.0)
-    seed: SeedOption = 0
 
 
 @as_command
@@ -116,7 +108,6 @@ def export(options: Options, asking: Asking, reading: Reading) -> Answer:
             study,
             selection,
             question,
-            rule=options.rule,
             outside=options.outside,  # type: ignore[arg-type]
         )
         if options.switching:
@@ -143,9 +134,7 @@ def _selection(options: Options, study: Study, question: Question) -> Any:
         return _numbers(options.sources)
     if options.cover is not None:
         return Cover.load(options.cover)
-    return CoverProblem(study, question).find_cover(
-        options.method, time_limit=options.time_limit, seed=options.seed
-    )
+    return minimum_cover(study, question, time_limit=options.time_limit)
 
 
 def _record(
@@ -160,7 +149,6 @@ def _record(
         "names": [entry.name for entry in made.entries],
         "regions": made.regions.n_regions,
         "region_kind": made.regions.kind,
-        "rule": made.rule,
         "outside": made.outside,
         "guarantee": made.guarantee.to_dict(),
         "formats": formats,
@@ -211,7 +199,6 @@ def _certified(options: Options, study: Study, question: Question) -> Any:
         question,
         selection=numbers,
         time_limit=options.time_limit,
-        seed=options.seed,
     )
     if result.continuum is None:
         raise InvalidInputError(

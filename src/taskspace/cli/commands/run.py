@@ -4,9 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from taskspace._util import memory as _memory
 from taskspace.cli.options import (
-    MemoryOption,
     OverridesOption,
     SchedulerOption,
     TrustOption,
@@ -42,7 +40,6 @@ class Options:
     overrides: OverridesOption = None
     workers: WorkersOption = None
     scheduler: SchedulerOption = None
-    memory: MemoryOption = None
     trust: TrustOption = False
 
 
@@ -54,7 +51,6 @@ def run(options: Options) -> Answer:
     it goes on where it was; what is damaged is computed again. A TOML file of your
     own may name code, which is imported and run.
     """
-    _memory.limit(options.memory)
     overrides = options.overrides or ()
     experiment = load_experiment(options.experiment, overrides, trust=options.trust)
     with stage_progress() as report:

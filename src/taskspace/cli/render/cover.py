@@ -1,7 +1,5 @@
 """What `taskspace cover` found, for people and for spreadsheets."""
 
-import csv
-import io
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from taskspace.cli.output import (
 from taskspace.cover import Cover, CoverAnswer
 from taskspace.cover.answer import error_words, no_reference_words, unmet_words
 from taskspace.cover.ask import CoverProblem
-from taskspace.performance import target_space
 from taskspace.questions import Question
 
 SHOWN_SOURCES = 12
@@ -207,23 +204,3 @@ def _assigned(
         name = sources[source] if sources else str(source)
         rows.append((label, name, float(losses[target])))
     return rows
-
-
-def assignment_csv(answer: CoverAnswer, problem: CoverProblem) -> str:
-    """Return who serves whom, one row per target, as CSV.
-
-    Args:
-        answer: the cover and its question.
-        problem: what it covers.
-    """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    space = target_space(problem.study.table)
-    axes = list(space.names) if space is not None else []
-    writer.writerow(["target", *axes, "source", "loss"])
-    for place, (*names, loss) in enumerate(_assigned(answer, problem)):
-        values = space.points[place].tolist() if space is not None else []
-        # A cell that a spreadsheet would take for a formula gets an apostrophe.
-        cells = [f"'{c}" if c[:1] in "=+-@" and c else c for c in names]
-        writer.writerow([cells[0], *values, *cells[1:], "" if loss is None else loss])
-    return out.getvalue()
