@@ -29,8 +29,6 @@ class Policy(ABC):
     """One policy, or a stack of policies with leading dims `(source, policy)`."""
 
     kind: ClassVar[str]
-    is_smooth: ClassVar[bool] = False
-    """Whether policies of near contexts may be blended, array by array."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -83,7 +81,6 @@ class LinearGain(Policy):
 
     gain: NDArray[np.float64]
     kind: ClassVar[str] = "linear-gain"
-    is_smooth: ClassVar[bool] = True
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the gains."""
@@ -124,7 +121,6 @@ class LinearController(Policy):
     names: tuple[str, ...] = ()
     time: Literal["continuous", "discrete"] = "continuous"
     kind: ClassVar[str] = "linear-controller"
-    is_smooth: ClassVar[bool] = True
 
     def __post_init__(self):
         if self.time not in ("continuous", "discrete"):

@@ -16,7 +16,7 @@ TOML = msd_toml(
     "[0.1, 8.0, 10]",
     n_policies=1,
     noise=0.0,
-    more='[select]\nselector = "interpolated"',
+    more='[select]\nselector = "coverage"',
 )
 ASKED = ["--epsilon", "0.6", "--criterion", "regret"]
 
@@ -37,11 +37,9 @@ def run(tmp_path_factory):
     return folder / "run"
 
 
-def test_a_zip_keeps_kinds_and_the_note(run):
+def test_a_zip_keeps_the_note(run):
     table = RunStore.open(run).table()
     kept = ts.open(run.with_suffix(".zip")).table
-    assert kept["source_kind"].values.tolist() == table["source_kind"].values.tolist()
-    assert set(kept["source_kind"].values) == {"trained", "interpolated"}
     assert kept.attrs["notes"] == table.attrs["notes"]
     np.testing.assert_array_equal(kept["performance"], table["performance"])
 
@@ -49,8 +47,8 @@ def test_a_zip_keeps_kinds_and_the_note(run):
 @pytest.mark.parametrize("suffix", ["", ".zip"])
 def test_every_command_says_of_what_it_speaks(run, suffix, tmp_path):
     path = run.with_suffix(suffix)
-    n_made = int((RunStore.open(run).table()["source_kind"] == "interpolated").sum())
-    says = f"9 sources that a selection trained and {n_made} made from them"
+    n_trained = RunStore.open(run).table().sizes["source"]
+    says = f"{n_trained} sources that a selection trained, not of all contexts"
     assert says in call("cover", path, *ASKED)
     assert says in call("profile", path, "--criterion", "regret")
     assert says in call("certify", path, *ASKED)
@@ -60,7 +58,7 @@ def test_every_command_says_of_what_it_speaks(run, suffix, tmp_path):
     assert says in record["notes"][0]
     call("explore", path, "--out", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "a selection trained" in page or "interpolated" in page
+    assert "a selection trained" in page
 
 
 def test_the_run_is_as_it_was_written(run):
@@ -72,13 +70,11 @@ def test_the_whole_box_is_proven_and_exported(run, tmp_path):
     proof = call("certify", run, *ASKED)
     assert "proof: Every (k, c) in the box, not only the grid, is within 0.6" in proof
     said = call("export", run, *ASKED, "--certified", "--to", tmp_path / "lib")
-    assert "interpolated source" in said
+    assert "source" in said
     library = ts.PolicyLibrary.load(tmp_path / "lib")
     record = json.loads((tmp_path / "lib" / "library.json").read_text())
     assert record["guarantee"]["kind"] == "proof"
-    assert record["provenance"]["selector"] == "interpolated"
-    made = [e for e in library.entries if e.name.startswith("interpolated")]
-    assert made
+    assert record["provenance"]["selector"] == "coverage"
     # The exported gain is that of the run, and serves what the guarantee says.
     policies = RunStore.open(run).table_policies()
     system = ts.systems.MassSpringDamper()

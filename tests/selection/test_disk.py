@@ -20,7 +20,7 @@ from taskspace.runs import (
     run_selection,
 )
 from taskspace.runs.selection import do_selected
-from taskspace.show.figures.history import stored_selection
+from taskspace.show.figures.history import selection_record
 from taskspace.show.figures.map import context_map
 from tests.helpers import msd_toml, zipped
 
@@ -62,7 +62,7 @@ def files(path):
     }
 
 
-@pytest.mark.parametrize("selector", ["coverage", "uncovered", "interpolated"])
+@pytest.mark.parametrize("selector", ["coverage", "uncovered"])
 def test_killed_after_any_training_it_resumes_to_the_same_bytes(tmp_path, selector):
     whole = run_selection(experiment(selector), tmp_path / "whole")
     assert whole.result.stop_reason == "covered"
@@ -114,7 +114,7 @@ def test_killed_by_the_system_it_resumes_to_the_same_sequence(tmp_path):
 
 
 def test_the_result_is_an_ordinary_run(tmp_path):
-    found = run_selection(experiment("interpolated"), tmp_path / "run")
+    found = run_selection(experiment("coverage"), tmp_path / "run")
     store = RunStore.open(tmp_path / "run")
     assert store.is_complete()
     assert not store.damages()
@@ -122,20 +122,18 @@ def test_the_result_is_an_ordinary_run(tmp_path):
     memory = found.result.table
     for name in ("performance", "best_known", "home_performance"):
         np.testing.assert_array_equal(table[name].values, memory[name].values)
-    assert table["source_kind"].values.tolist() == memory["source_kind"].values.tolist()
-    assert set(table["source_kind"].values) == {"trained", "interpolated"}
     (note,) = table.attrs["notes"]
     assert "a selection trained" in note
     assert not table.attrs.get("n_planned")
     there = xr.open_zarr(tmp_path / "run/trainings/table.zarr", consolidated=False)
     np.testing.assert_array_equal(there["performance"], table["performance"])
     np.testing.assert_array_equal(there["source_k"], table["source_k"])
-    # Policies are there with their parameters, also those that were blended.
+    # Policies are there with their parameters.
     policies = store.table_policies()
     assert policies.arrays()["gain"].shape[:2] == (table.sizes["source"], 2)
 
 
-@pytest.mark.parametrize("selector", ["coverage", "interpolated"])
+@pytest.mark.parametrize("selector", ["coverage", "uniform"])
 def test_what_is_damaged_is_made_again_as_it_was(tmp_path, selector):
     path = tmp_path / "run"
     run_selection(experiment(selector), path)
@@ -153,7 +151,7 @@ def test_what_is_damaged_is_made_again_as_it_was(tmp_path, selector):
 
 
 @pytest.mark.parametrize("n_broken", [0, 1])
-@pytest.mark.parametrize("selector", ["coverage", "interpolated"])
+@pytest.mark.parametrize("selector", ["coverage", "uncovered"])
 def test_a_lost_log_is_made_again_from_what_is_trained(
     tmp_path, monkeypatch, selector, n_broken
 ):
@@ -251,8 +249,6 @@ def test_the_command_prints_its_keys(tmp_path):
     assert record["evaluations"] == record["trainings"] * 2 * 81
     assert record["history"][-1]["trainings"] == record["trainings"]
     assert record["cover"]["epsilon"] == 0.3
-    plot = json.loads((out / "figures" / "selection.json").read_text())
-    assert plot["own"]["coverage"] == [entry["coverage"] for entry in record["history"]]
     assert (out / "figures" / "selection.png").stat().st_size > 1000
     bad = subprocess.run(
         [*command, "--selector", "covrage"], capture_output=True, text=True, check=False
@@ -314,7 +310,8 @@ def test_sources_of_regions_are_kept_and_a_selection_with_them_goes_on(tmp_path)
     np.testing.assert_array_equal(opened["trained_on"], table["trained_on"])
     # Page and map draw it.
     drawn = [
-        list(map(list, s.region)) for s in stored_selection(tmp_path / "cut").sources
+        list(map(list, source["region"]))
+        for source in selection_record(tmp_path / "cut")["sources"]
     ]
     assert drawn == [line.get("region", []) for line in lines]
     record = context_map(

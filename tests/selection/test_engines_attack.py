@@ -27,17 +27,14 @@ class After:
             self.deeds.pop(key)()
 
 
-@pytest.mark.parametrize(
-    "selector", ["coverage", pytest.param("interpolated", marks=pytest.mark.slow)]
-)
-def test_dask_workers_join_and_die_in_mid_selection(tmp_path, start, selector):
+def test_dask_workers_join_and_die_in_mid_selection(tmp_path, start):
     _, address = scheduler(start)
     first = worker(start, address, "--local-directory", str(tmp_path / "a"))
     deeds = {
         2: functools.partial(worker, start, address),
         4: first.kill,
     }
-    asked, there = experiment(selector), tmp_path / "there"
+    asked, there = experiment("coverage"), tmp_path / "there"
     found = run_selection(asked, there, scheduler=address, progress=After(deeds))
     assert first.poll() is not None
     assert found.result.stop_reason == "covered"

@@ -4,17 +4,15 @@ import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.policies import LinearGain, Mlp
+from taskspace.policies import LinearGain
 from taskspace.selection import Budget, Selector
-from taskspace.selection.selectors.interpolated import blend
-from taskspace.trainers.base import Trained
 from tests.selection.worlds import PROPOSING, Copy, Line
 
 LINE = ts.Grid(x0=(0.0, 20.0, 21))
@@ -45,11 +43,10 @@ def test_every_selector_covers_and_covered_is_evaluated(name):
     shares = [entry["coverage"] for entry in result.history]
     assert shares == sorted(shares)
     assert result.history[-1]["trainings"] == result.trainings
-    if name != "interpolated":
-        # The one before last was not enough: it stops as soon as it may.
-        assert shares[-1] == 1.0
-        assert all(share < 1.0 for share in shares[:-1])
-        assert result.evaluations == result.trainings * PLANE.size
+    # The one before last was not enough: it stops as soon as it may.
+    assert shares[-1] == 1.0
+    assert all(share < 1.0 for share in shares[:-1])
+    assert result.evaluations == result.trainings * PLANE.size
 
 
 class Liar(Selector):
@@ -300,75 +297,6 @@ def test_evaluating_uncovered_only_evaluates_less_and_never_predicts():
     assert np.isfinite(J).sum() == spare.evaluations
     assert fresh_coverage(spare, Line(2), PLANE) == 1.0
     assert "counts as not serving" in spare.statement
-
-
-def test_blends_are_sources_of_their_own_kind():
-    result = ts.select(
-        Line(2), Copy(), PLANE, QUESTION, seed=0, selector="interpolated"
-    )
-    kinds = result.table["source_kind"].values
-    assert (kinds == "trained").sum() == result.trainings == 9
-    assert set(kinds) == {"trained", "interpolated"}
-    # Policies are contexts here, so a blend is its context, and J follows.
-    points = np.array(sequence(result))
-    away = np.linalg.norm(points[:, None] - PLANE.points, axis=2)
-    np.testing.assert_allclose(
-        -result.table["performance"].values[:, 0], away, atol=1e-9
-    )
-    assert result.evaluations > result.trainings * PLANE.size
-    assert ts.performance.source_space(result.table).names == ("x0", "x1")
-
-
-@dataclass(frozen=True)
-class Kinked(Copy):
-    """A trainer whose policies no polynomial follows: blends serve little."""
-
-    def train(self, system, contexts, *, seed, progress=None):
-        gains = contexts[:, None, None].copy()
-        gains[..., 1:] += 1000 * ((contexts[:, None, None, :1] * 7) % 2)
-        return Trained(LinearGain(gains), np.zeros((len(contexts), 1), np.int64))
-
-
-@dataclass(frozen=True)
-class KinkedLine(Line):
-    """Another J than that of a line, so it promises its optimum itself."""
-
-    id: ClassVar[str] = "kinked-v1"
-    provenance: ClassVar[Any] = "exact"
-
-    def performance(self, policies, contexts):
-        gains = policies.gain[..., 0, :].copy()
-        gains[..., 1] -= 1000 * ((gains[..., 0] * 7) % 2)
-        return Line.performance(self, LinearGain(gains[..., None, :]), contexts)
-
-    def optimum(self, contexts):
-        return np.zeros(len(contexts))
-
-
-def test_where_blends_fail_it_trains():
-    result = ts.select(
-        KinkedLine(2), Kinked(), PLANE, QUESTION, seed=0, selector="interpolated"
-    )
-    assert result.stop_reason == "covered"
-    assert result.trainings > 9
-
-
-def test_a_blend_at_a_trained_context_is_the_trained_policy():
-    rng = np.random.default_rng(0)
-    sources = rng.random((14, 2))
-    gains = rng.standard_normal((14, 3, 1, 2))
-    same = blend(LinearGain(gains), sources, sources)
-    np.testing.assert_allclose(same.arrays()["gain"], gains, atol=1e-7)
-    square = (sources[:, 0] ** 2 * sources[:, 1])[:, None, None, None]
-    wanted = rng.random((5, 2))
-    there = blend(LinearGain(square), sources, wanted).arrays()["gain"].ravel()
-    np.testing.assert_allclose(there, wanted[:, 0] ** 2 * wanted[:, 1], atol=1e-7)
-
-
-def test_networks_are_not_blended():
-    mlp = Mlp((np.ones((3, 1, 2, 1)),), (np.ones((3, 1, 1)),))
-    with pytest.raises(InvalidInputError, match="smooth"):
-        blend(mlp, np.random.default_rng(0).random((3, 1)), np.zeros((1, 1)))
 
 
 def test_the_signed_criterion_is_planned_by_what_it_is():

@@ -18,7 +18,7 @@ from taskspace.performance.ledger import Ledger
 from taskspace.policies import LinearGain
 from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
 from taskspace.runs.stored import layout_of
-from taskspace.selection.result import UNKNOWN, Saved
+from taskspace.selection.result import UNKNOWN, Fewest
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.function import FunctionSystem
 from taskspace.trainers.base import Trained
@@ -241,8 +241,8 @@ def test_a_selection_on_disk_says_what_is_not_known(tmp_path):
 def test_the_gate_refuses_a_selection_below_the_minimum(needed, monkeypatch):
     """A planted error: the selection forgets that targets have no reference."""
     with pytest.raises(ContradictionError, match="at least 5 trainings"):
-        Saved(21, None, 21, (1.0,), (5, 5), (), 5).check(4)
-    Saved(21, None, 21, (1.0,), (5, 5), (), 5).check(5)
+        Fewest(5, 5).check(4)
+    Fewest(5, 5).check(5)
 
     def forget(self, reference, kind):
         self.reference, self.version = self.store.top(), self.version + 1

@@ -150,8 +150,6 @@ def has_reference(scores, rows):
 def test_covered_is_never_claimed_falsely(world):
     """Whatever the table, what a selection says is what a plain loop finds."""
     scores, criterion, judge, epsilon, best, fails, options = world
-    if options["selector"] == "interpolated":
-        options = options | {"selector": "farthest"}  # blends are no rows of the table
     n, n_policies = scores.shape[:2]
     question = ts.Question(criterion, judge, epsilon=epsilon)
     result = ts.select(
@@ -208,8 +206,6 @@ def test_the_deterministic_mode_forgets_who_was_first(world):
 
     scores, criterion, judge, epsilon, best, fails, options = world
     options = options | {"deterministic": True}
-    if options["selector"] == "interpolated":
-        options = options | {"selector": "uncovered"}
     n, n_policies = scores.shape[:2]
     system, trainer = Told(scores, best), Lookup(n_policies, fails)
     question = ts.Question(criterion, judge, epsilon=epsilon)
@@ -376,7 +372,7 @@ def test_one_candidate_one_target_and_more_workers_than_candidates(name, n_paral
             ts.Question("floor", epsilon=1.0),
             seed=0,
             targets=targets,
-            selector="farthest" if name == "interpolated" else name,
+            selector=name,
             n_parallel=n_parallel,
         )
         assert result.unserved.tolist() == left

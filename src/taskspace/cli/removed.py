@@ -8,6 +8,7 @@ _VALUES = 'loop over exclude=, see "The value of a source" in docs/recipes.md'
 _BOOTSTRAP = 'see "A bootstrap of runs" in docs/recipes.md'
 _RULE = 'see "A rule for new targets" (the nearest context) in docs/recipes.md'
 _HOLES = 'make two covers, see "Cells that were not measured" in docs/recipes.md'
+_NETWORKS = "benchmarks/bench_learned.py trains a network that sees the context"
 
 _PAGE = "open the page that explore writes; write it again to see what is new"
 
@@ -52,6 +53,10 @@ OPTIONS: dict[str, dict[str, str]] = {
     "export": {
         "--method": "save a cover (taskspace cover --method) and name it with --cover",
         "--rule": "make it in Python: ts.library(study, cover, rule=...)",
+    },
+    "evaluate": {
+        "--networks": _NETWORKS,
+        "--network-steps": _NETWORKS,
     },
 }
 """For each command its former options, and what to use instead of each."""

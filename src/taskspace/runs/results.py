@@ -14,7 +14,6 @@ from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.methods.catalogue import METHODS, find_cover
 from taskspace.cover.tolerance.curve import CoverageCurve, coverage_curve
 from taskspace.errors import DamagedFileError, TaskspaceError
-from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.performance.table import (
     family_rows,
     provenance_of,
@@ -24,7 +23,6 @@ from taskspace.performance.table import (
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
-from taskspace.selection.result import Saved
 from taskspace.spaces import Grid
 from taskspace.systems.base import Provenance
 
@@ -150,7 +148,6 @@ class Results:
         n_episodes: episodes that a sampled number is the mean of.
         failures: sources whose training failed: number, context and reason.
         settings: what the covers depend on, beside table, question and method.
-        saved: of a selection, what others would have spent, where that is known.
     """
 
     covers: tuple[CoverAnswer, ...]
@@ -164,7 +161,6 @@ class Results:
     n_episodes: int = 0
     failures: tuple[dict[str, Any], ...] = ()
     settings: dict[str, int | float] = field(default_factory=dict)
-    saved: Saved | None = None
 
     @property
     def by_question(self) -> Iterator[tuple[Question, list[CoverAnswer]]]:
@@ -181,11 +177,9 @@ class Results:
         for record in values["covers"]:
             del record["seconds"]
         values["curves"] = [curve.to_dict() for curve in self.curves]
-        for name in ("spent", "scores", "saved"):
+        for name in ("spent", "scores"):
             if values[name] is not None:
                 values[name] = asdict(values[name])
-        if self.saved is None:
-            del values["saved"]
         return plain(values)
 
     def save(self, path: Path) -> None:
@@ -383,13 +377,10 @@ def _dead_axes(table: xr.Dataset) -> tuple[str, ...]:
 def _spent(table: xr.Dataset) -> Spent:
     n_sources, n_targets = table.sizes["source"], table.sizes["target"]
     n_policies = table.sizes["policy"]
-    n_trained = n_sources
-    if "source_kind" in table.coords:
-        n_trained = int(table["source_kind"].isin([TRAINED, REGION]).sum())
     steps = int(table["environment_steps"].sum())
     return Spent(
         oracle_methods=tuple(m.name for m in METHODS.values() if m.needs_whole_table),
-        trainings=n_trained * n_policies,
+        trainings=n_sources * n_policies,
         evaluations=n_sources * n_policies * n_targets,
         environment_steps=steps,
         trainings_per_source=n_policies,

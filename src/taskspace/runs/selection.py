@@ -155,7 +155,7 @@ def _finish(run: RunStore, ledger: Ledger, result: SelectResult) -> None:
             run.trained_experiment(),
             solved_return=ledger.task.system.solved_return,
         )
-        replace(results, saved=result.saved).save(run.path / "results.json")
+        results.save(run.path / "results.json")
     run.finish()
 
 

@@ -38,7 +38,6 @@ class Proposal(
         seed: seed of its training.
         kind: where its policies come from.
         columns: targets where it is evaluated, as pairs `[first, stop)`; None for all.
-        made_from: numbers of the proposals whose policies were blended for it.
         why: who proposed it, and why.
         region: the targets that one policy is trained for, as pairs `[first, stop)`;
             empty where it is trained at `context` alone.
@@ -50,7 +49,6 @@ class Proposal(
     seed: int
     kind: str = TRAINED
     columns: Pairs | None = None
-    made_from: tuple[int, ...] = ()
     why: str = ""
     region: Pairs = ()
     steps: int | None = None
@@ -196,12 +194,6 @@ class Log:
         self._lines += lines
         self.proposals += [line for line in lines if isinstance(line, Proposal)]
         self.steps += [line for line in lines if isinstance(line, Step)]
-
-    def withdraw(self) -> None:
-        """Take the last line back, which is a proposal."""
-        self._lines.pop()
-        self.proposals.pop()
-        self.rewrite()
 
     def rewrite(self) -> None:
         """Write the file anew, without what was damaged or cut short."""

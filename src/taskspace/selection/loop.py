@@ -11,7 +11,7 @@ import numpy as np
 from taskspace._util.arrays import Array
 from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.store.base import REGION, TRAINED
+from taskspace.performance.store.base import REGION
 from taskspace.performance.work import RegionTraining, Rows, Task, TrainedBlock, Work
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
@@ -20,12 +20,10 @@ from taskspace.selection.log import Log, Proposal, Step
 from taskspace.selection.result import COVERED, UNKNOWN, Options
 from taskspace.selection.selectors.base import (
     Known,
-    Offer,
     RegionPlan,
     Selector,
     known,
 )
-from taskspace.selection.selectors.interpolated import made_policies
 from taskspace.selection.selectors.uniform import Uniform
 from taskspace.spaces import Points
 from taskspace.trainers.region import Region
@@ -113,7 +111,7 @@ class SelectionLoop:
     @property
     def trainings(self) -> int:
         """Trainings begun."""
-        return sum(kind in (TRAINED, REGION) for kind in self.ledger.kinds)
+        return self.ledger.n_sources
 
     @property
     def environment_steps(self) -> int:
@@ -241,11 +239,6 @@ class SelectionLoop:
             if not self.selector.needs_regions:
                 break  # it was asked for as many as are free
         if self._running:
-            return None
-        offer = self.selector.offer(self.ledger, self.question)
-        self._evaluations += self.selector.spent()
-        if offer is not None and len(offer.contexts):
-            self._enter(offer)
             return None
         return "every candidate is trained" if free > 0 else self._over()
 
@@ -402,55 +395,12 @@ class SelectionLoop:
                     f"+inf in {name}. Mend the system; a run then goes on."
                 )
 
-    def _enter(self, offer: Offer) -> None:
-        """Evaluate sources that the selector made, and write them down."""
-        proposals = [
-            Proposal.of(
-                context,
-                self.ledger.task.seed,
-                kind=offer.kind,
-                made_from=offer.made_from,
-                why=self.selector.name,
-            )
-            for context in offer.contexts
-        ]
-        first = self.ledger.n_sources
-        for proposal in proposals:
-            self._start(proposal)
-        self.log.add(*proposals)
-        for place in range(len(proposals)):
-            self._make(first + place, offer.policies[slice(place, place + 1)])
-        self._note(*range(first, first + len(proposals)))
-
-    def _make(self, number: int, block: TrainedBlock | None = None) -> None:
-        """Evaluate a source that the selector made."""
-        work = self._work(number)
-        if self.ledger.evaluated[number] and work.policies is not None:
-            self._tell(number, work, None)
-            return
-        block = work.policies or block
-        if block is None:
-            block = made_policies(
-                self.ledger,
-                np.array(self.log.proposals[number].made_from),
-                np.array([self.log.proposals[number].context]),
-                self.selector.candidates.units_of,
-            )
-        self._tell(number, work, (block, self.ledger.task.rows(block, work.columns)))
-
     def _restore(self) -> None:
         """Go on with what was proposed before: what is missing of it is made again."""
         counted = {number for step in self.log.steps for number in step.done}
-        while (last := len(self.log.proposals) - 1) >= 0 and last not in counted:
-            if self.log.proposals[last].kind in (TRAINED, REGION):
-                break
-            self.log.withdraw()  # offered again, and evaluated already
         for proposal in self.log.proposals:
             self._start(proposal)
         for number in range(self.ledger.n_sources):
-            if self.log.proposals[number].kind not in (TRAINED, REGION):
-                self._make(number)
-                continue
             self._launch(number)
             if number in counted:
                 work, future = self._running.pop(number)
@@ -459,7 +409,7 @@ class SelectionLoop:
             self._hours_before = self.log.steps[-1].hours
             self._evaluations = self.log.steps[-1].evaluations
 
-    def _note(self, *done: int) -> None:
+    def _note(self, number: int) -> None:
         seen = known(self.ledger, self.question)
         step = Step(
             trainings=self.trainings - len(self._running),
@@ -468,7 +418,7 @@ class SelectionLoop:
             evaluations=self._evaluations,
             sources=self.ledger.n_sources - len(self._running),
             against_seen=float(seen.covered.mean()) if self.moves else None,
-            done=done,
+            done=(number,),
             hours=self.hours,
         )
         self.log.add(step)

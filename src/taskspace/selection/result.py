@@ -1,6 +1,6 @@
 """What a selection may spend, what it found, and what that took."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -86,51 +86,26 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Rival:
-    """What another way to choose would have spent.
+class Fewest:
+    """How few trainings the table of all candidates allows.
 
     Args:
-        name: who chooses.
-        coverage: share of the targets covered after 1, 2, … trainings.
-        environment_steps: simulated steps, likewise.
-        evaluations: pairs of a policy and a target, likewise.
+        lower_bound: no selector that serves with trained policies needs fewer; 1 where
+            the table says nothing about this selection.
+        size: of the smallest cover of the table that was found.
+        why_no_bound: why the table says nothing about this selection; empty if it does.
+        estimated: whether the table itself is an estimate, so the bound is one, too.
     """
 
-    name: str
-    coverage: tuple[float, ...]
-    environment_steps: tuple[int, ...]
-    evaluations: tuple[int, ...]
+    lower_bound: int
+    size: int
+    why_no_bound: str = ""
+    estimated: bool = False
 
     @property
-    def trainings(self) -> int | None:
-        """Trainings until everything is covered, None if it did not come to that."""
-        done = np.flatnonzero(np.array(self.coverage) == 1.0)
-        return int(done[0]) + 1 if len(done) else None
-
-
-@dataclass(frozen=True)
-class Saved:
-    """A selection beside what the table of all candidates allows.
-
-    Args:
-        n_candidates: trainings behind every cover of the whole table.
-        environment_steps: simulated steps behind it; None where not known.
-        evaluations: pairs of a policy and a target behind it.
-        greedy: coverage of the oracle's greedy after 1, 2, … sources.
-        minimum: proven lower bound and size of the smallest cover found.
-        rivals: other selectors; `random` is the mean of a hundred.
-        lower_bound: no selector that serves with trained policies needs fewer.
-        why_no_bound: why the table says nothing about this selection; empty if it does.
-    """
-
-    n_candidates: int
-    environment_steps: int | None
-    evaluations: int
-    greedy: tuple[float, ...]
-    minimum: tuple[int, int]
-    rivals: tuple[Rival, ...]
-    lower_bound: int
-    why_no_bound: str = ""
+    def of(self) -> str:
+        """What a sentence about the bound must add: of which table it is."""
+        return " of the estimated table" if self.estimated else ""
 
     def check(self, trainings: int) -> None:
         """Refuse a selection that covers all with fewer trainings than are needed.
@@ -145,13 +120,6 @@ class Saved:
                 "target. One of them is wrong, so neither is reported. Please report "
                 "this with its data."
             )
-
-    def record(self) -> dict[str, Any]:
-        """One JSON record."""
-        record = asdict(self)
-        for rival, each in zip(record["rivals"], self.rivals, strict=True):
-            rival["trainings"] = each.trainings
-        return record
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,8 +155,7 @@ class SelectResult:
         failures: trainings that failed or are bad at home: `source`, `context`,
             `seed`, `state` and `reason`.
         statement: what the coverage is a statement about.
-        saved: what others would have spent, where the table of all candidates is
-            known.
+        fewest: what the table of all candidates allows, where that is known.
     """
 
     question: Question
@@ -208,7 +175,7 @@ class SelectResult:
     reference: str
     failures: list[dict[str, Any]] = field(default_factory=list)
     statement: str = ""
-    saved: Saved | None = None
+    fewest: Fewest | None = None
 
     def __repr__(self) -> str:
         share = f"{100 * self.covered_at_least:.4g} %"
@@ -255,6 +222,5 @@ class SelectResult:
             "history": self.history,
             "failures": self.failures,
             "statement": self.statement,
-            "saved": None if self.saved is None else self.saved.record(),
             "cover": self.answer.record(),
         }

@@ -9,13 +9,12 @@ from taskspace._util.arrays import Array
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.work import Task
 from taskspace.progress import Progress
 from taskspace.questions import Question, as_question
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
-from taskspace.selection.compare import check_full_table, what_it_saved
+from taskspace.selection.compare import check_full_table, fewest_trainings
 from taskspace.selection.failures import bad_sources
 from taskspace.selection.loop import SelectionLoop, do_source
 from taskspace.selection.result import COVERED, Budget, Options, SelectResult
@@ -82,8 +81,8 @@ def select(
             is known. Where it is not, a target has a reference only once a policy is
             trained there.
         full_table: the study of all candidates, where it is known: for the lower
-            bound, and for what others would have spent. Its best policies are the
-            reference of targets that have no other.
+            bound on trainings. Its best policies are the reference of targets that
+            have no other.
         executor: trains in other processes, e.g. a `ProcessPoolExecutor`; in this one
             if left out.
         cover_time_limit: seconds for the cover of what is trained.
@@ -249,14 +248,14 @@ def conclude(
         sets = question.sets(study)
     else:
         sets = pack(np.zeros((1, len(covered)), bool))
-    saved = None
+    fewest = None
     if full_table is not None:
-        saved = what_it_saved(
+        fewest = fewest_trainings(
             ledger, question, selection.selector, full_table, cover_time_limit
         )
+        if covered.all():
+            fewest.check(selection.trainings)
     assert reason != COVERED or covered.all()
-    if saved is not None and covered.all():
-        saved.check(selection.trainings)
     return SelectResult(
         question=question,
         selector=selection.selector.name,
@@ -271,19 +270,15 @@ def conclude(
         cover=find_cover(sets, method="minimum", time_limit=cover_time_limit),
         study=study,
         history=selection.history,
-        lower_bound_trainings=1 if saved is None else saved.lower_bound,
+        lower_bound_trainings=1 if fewest is None else fewest.lower_bound,
         reference=reference,
         failures=bad_sources(ledger, question, seen),
         statement=_note(selection, n_done),
-        saved=saved,
+        fewest=fewest,
     )
 
 
 def _note(selection: SelectionLoop, n_done: int) -> str:
-    ledger = selection.ledger
-    done = [k for k, e in zip(ledger.kinds, ledger.evaluated, strict=True) if e]
-    n_made = sum(kind not in (TRAINED, REGION) for kind in done)
-    addition = f" and {n_made:,} made from them" if n_made else ""
     partly = ""
     if selection.options.evaluate_uncovered_only and not selection.moves:
         partly = (
@@ -291,6 +286,6 @@ def _note(selection: SelectionLoop, n_done: int) -> str:
             "as not serving."
         )
     return (
-        f"This speaks of the {n_done - n_made:,} sources that a selection trained"
-        f"{addition}, not of all contexts that could be trained.{partly}"
+        f"This speaks of the {n_done:,} sources that a selection trained, not of all "
+        f"contexts that could be trained.{partly}"
     )

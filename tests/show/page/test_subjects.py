@@ -1,7 +1,6 @@
 """Pages of selections, libraries and certificates, against the library."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -15,11 +14,6 @@ from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.runs import load_experiment, run_experiment, run_selection
 from taskspace.runs.opening import open_study
-from taskspace.show.figures.history import (
-    save_selection,
-    selection_plot,
-    stored_selection,
-)
 from taskspace.show.page import Reader, Subject, render
 
 OPTIONS = {"time_limit": 0.3, "n_steps": 8}
@@ -145,13 +139,13 @@ def test_what_cannot_be_certified_between_contexts(tmp_path):
 # --- selections -------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["coverage", "interpolated"])
-def selection(request, tmp_path_factory):
-    path = tmp_path_factory.mktemp("selected") / request.param
+@pytest.fixture(scope="module")
+def selection(tmp_path_factory):
+    path = tmp_path_factory.mktemp("selected") / "coverage"
     experiment = load_experiment(
         "msd",
         ["space.n=8", "trainer.n_policies=1", "trainer.noise=0.0",
-         "cover.n_repeats=2", f"select.selector='{request.param}'"],
+         "cover.n_repeats=2", "select.selector='coverage'"],
     )  # fmt: skip
     question = ts.Question("regret", epsilon=0.3)
     return path, run_selection(experiment, path, question=question).result
@@ -161,8 +155,7 @@ def test_a_selection_tells_its_history(browser, selection, tmp_path):
     path, result = selection
     page = reader(path).read()
     record = page.header["selection"]
-    assert record["own"]["coverage"] == tuple(h["coverage"] for h in result.history)
-    assert record["own"]["trainings"][-1] == result.trainings
+    assert record["history"] == result.history
     browser.show(render(page), tmp_path)
     assert "regret ≤ 0.3" in browser.text(".sentence")
     assert "How it was found" in browser.text("footer")
@@ -170,13 +163,9 @@ def test_a_selection_tells_its_history(browser, selection, tmp_path):
         "return [...document.querySelectorAll('.trained-list tbody tr')]"
         ".map(r => [...r.children].map(c => c.textContent))"
     )
-    kinds = [row[1] for row in rows]
-    assert kinds.count("trained") == result.trainings
-    made = browser.run("return document.querySelectorAll('.trained.made').length")
-    assert made == len(kinds) - kinds.count("trained")
-    if result.selector == "interpolated":
-        assert made > 0
-        assert "from" in rows[kinds.index("interpolated")][3]
+    assert [row[1] for row in rows] == ["trained"] * result.trainings
+    figure = ts.show.history(path).axes[0].lines[0]
+    assert figure.get_xdata()[-1] == result.trainings
     for name in ("evaluations", "trainings"):
         browser.run(
             "const s = document.querySelector('.spent'); s.value = arguments[0];"
@@ -197,35 +186,6 @@ def test_explored_selections_go_on(selection):
     experiment = load_experiment(str(path / "experiment.toml"))
     again = run_selection(experiment, path, question=question).result
     assert again.history == result.history
-
-
-def test_history_beside_the_oracle(run, selection, browser, tmp_path):
-    """What was compared with travels from the result to the figure and the page."""
-    path, result = selection
-    table = open_study(run).table
-    question = ts.Question("regret", epsilon=0.3)
-    experiment = load_experiment(str(path / "experiment.toml"))
-    compared = run_selection(experiment, path, question=question, full_table=table)
-    save_selection(selection_plot(compared.result), path / "figures")
-    plot = stored_selection(path)
-    assert len(plot.greedy) == ts.greedy_cover(question.sets(table)).size
-    assert plot.greedy[-1] == 1.0
-    assert {"uniform", "random"} <= {rival.name for rival in plot.rivals}
-    figure = ts.show.history(path)
-    drawn = next(
-        np.asarray(line.get_xydata(), float)
-        for line in figure.axes[0].lines
-        if str(line.get_label()).startswith(result.selector)
-    )
-    assert drawn[:, 1].tolist() == list(plot.own.coverage)
-    assert drawn[-1, 0] == result.trainings
-    page = reader(path).read()
-    assert page.header["selection"]["greedy"] == plot.greedy
-    browser.show(render(page), tmp_path)
-    assert f"candidates: {len(plot.greedy)}" in browser.text("footer figcaption")
-    # The comparison is a result of the run; no picture is read.
-    shutil.rmtree(path / "figures", ignore_errors=True)
-    assert stored_selection(path) == plot
 
 
 # --- libraries --------------------------------------------------------------------

@@ -111,9 +111,10 @@ def select(options: Options, asking: Asking) -> Answer:
             progress=report,
             say=progress_console.print,
         )
-    from taskspace.show.figures.history import save_selection, selection_plot  # slow
+    from taskspace.show.figures.history import history  # slow
+    from taskspace.show.style import save
 
-    figures = save_selection(selection_plot(run.result), run.path / "figures")
+    figures = save(history(run.result), run.path / "figures" / "selection")
     files = {"figures": [str(figure) for figure in figures]}
     return Answer(
         lambda: {"run": str(run.path), **run.result.record()} | files,
@@ -121,51 +122,22 @@ def select(options: Options, asking: Asking) -> Answer:
     )
 
 
-def _show_saved(result: SelectResult) -> None:
-    """Return what others would have spent, if the table of all candidates is known."""
-    saved = result.saved
-    if saved is None:
+def _show_fewest(result: SelectResult) -> None:
+    """Print how few trainings any selector needs, if that is known."""
+    fewest = result.fewest
+    if fewest is None:
         console.print(
             "How few trainings any selector needs is not known without the table of "
             "all candidates (--full-table)."
         )
-        return
-    if saved.why_no_bound:
-        console.print(f"The full table bounds no selector here: {saved.why_no_bound}.")
+    elif fewest.why_no_bound:
+        console.print(f"The full table bounds no selector here: {fewest.why_no_bound}.")
     else:
         console.print(
             "No selector that serves with policies trained at these candidates needs "
-            f"fewer than {saved.lower_bound} trainings."
+            f"fewer than {fewest.lower_bound} trainings{fewest.of}. The smallest cover "
+            f"found of that table has {fewest.size} sources."
         )
-    low, high = saved.minimum
-    steps = saved.environment_steps
-    whole = (
-        f"{saved.n_candidates:,}",
-        "-" if steps is None else f"{steps:,}",
-        f"{saved.evaluations:,}",
-        percent(saved.greedy[-1] if saved.greedy else 0.0),
-    )
-    size = f"{high}" if low == high else f"{low} to {high}"
-    rows = [
-        (f"oracle's greedy: {len(saved.greedy)} of", *whole),
-        (f"oracle's minimum: {size} of", *whole),
-    ]
-    for rival in saved.rivals:
-        last = (rival.trainings or len(rival.coverage)) - 1
-        if last >= 0:
-            steps, n = rival.environment_steps[last], rival.evaluations[last]
-            share = percent(rival.coverage[last])
-            rows.append((rival.name, f"{last + 1}", f"{steps:,}", f"{n:,}", share))
-    rows.append(
-        (
-            f"[bold]{result.selector}[/bold]",
-            f"{result.trainings}",
-            f"{result.environment_steps:,}",
-            f"{result.evaluations:,}",
-            _share(result),
-        )
-    )
-    show_table(("", "trainings", "environment steps", "evaluations", "coverage"), rows)
 
 
 def _share(result: SelectResult) -> str:
@@ -209,7 +181,7 @@ def _show(run: SelectionRun, figures: list[Path]) -> None:
     )
     enough = "enough" if result.coverage is not None else "enough for these targets"
     console.print(f"{result.cover.size} of the sources are {enough}.")
-    _show_saved(result)
+    _show_fewest(result)
     if len(result.unserved):
         warn(
             f"{len(result.unserved)} targets are served by no source: "

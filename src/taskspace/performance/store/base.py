@@ -40,7 +40,7 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
         contexts: full context rows; one, or several where a policy is made for a
             region: then the one nearest to its middle is first.
         seed: seed of the training.
-        kind: where the policies come from: `"trained"`, `"interpolated"`, ...
+        kind: where the policies come from: `"trained"` or `"region"`.
         weights: how much each of several contexts counts; empty if all count alike.
         how: stands for the system and the settings of the trainer.
     """

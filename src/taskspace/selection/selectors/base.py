@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.base import TRAINED
-from taskspace.performance.work import TrainedBlock
 from taskspace.questions import Question
 from taskspace.selection.candidates import Array, Candidates, distances
 from taskspace.spaces import Space
@@ -21,7 +20,6 @@ __all__ = [
     "Array",
     "Candidates",
     "Known",
-    "Offer",
     "OneByOne",
     "RegionPlan",
     "Selector",
@@ -152,23 +150,6 @@ def _known(ledger: Ledger, last: _Last) -> Known:
 
 
 @dataclass(frozen=True)
-class Offer:
-    """Sources that the selector itself made of others.
-
-    Args:
-        kind: what to call them in the table.
-        contexts: one row per source.
-        policies: their policies and scores at home.
-        made_from: numbers of the sources that they were made from.
-    """
-
-    kind: str
-    contexts: Array
-    policies: TrainedBlock
-    made_from: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class RegionPlan:
     """A training of one family for a set of targets.
 
@@ -239,18 +220,6 @@ class Selector(ABC):
         del ledger, question
         return None
 
-    def offer(self, ledger: Ledger, question: Question) -> Offer | None:
-        """Return sources to add that it made itself, None for none.
-
-        They are evaluated like all others before they count.
-
-        Args:
-            ledger: what is trained and evaluated so far.
-            question: what shall be covered.
-        """
-        del ledger, question
-        return None
-
     def may_give_up(self, ledger: Ledger, question: Question) -> bool:
         """Return whether trainings in vain are a reason to stop.
 
@@ -260,10 +229,6 @@ class Selector(ABC):
         """
         del ledger, question
         return True
-
-    def spent(self) -> int:
-        """Return evaluations that thinking took since this was last asked."""
-        return 0
 
     def look(self, ledger: Ledger, question: Question) -> Known:
         """Return what a ledger says, after a check that it has the candidates' axes.

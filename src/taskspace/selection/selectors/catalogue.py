@@ -3,7 +3,6 @@
 from taskspace.selection.selectors.base import Selector
 from taskspace.selection.selectors.coverage.selector import Coverage
 from taskspace.selection.selectors.farthest import Farthest
-from taskspace.selection.selectors.interpolated import Interpolated
 from taskspace.selection.selectors.mbtl import Mbtl
 from taskspace.selection.selectors.noisy import Noisy, Regions
 from taskspace.selection.selectors.random import Random
@@ -21,7 +20,6 @@ SELECTORS: dict[str, type[Selector]] = {
         Farthest,
         Mbtl,
         Coverage,
-        Interpolated,
         Regions,
         Noisy,
     )

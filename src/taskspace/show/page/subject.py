@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.opening import is_selection, open_study
 from taskspace.runs.results import Results
-from taskspace.show.figures.history import COSTS, SelectionPlot, stored_selection
+from taskspace.show.figures.history import selection_record
 from taskspace.show.page.build import collect
 from taskspace.show.page.certified import certificate_records, certified_covers
 from taskspace.show.page.data import PageData
@@ -32,8 +32,6 @@ from taskspace.show.page.scenes import Stage
 BASELINES = ("uniform", "random")
 """Methods whose covers may be huge."""
 
-MAX_POINTS = 2_000
-"""Points of a curve of another selector that go into a page."""
 
 NOT_A_FILE = "TABLE"
 """What the commands of a page call a study that no file holds."""
@@ -100,7 +98,7 @@ class Subject:
 
     study: Study
     stage: Stage | str = ""
-    selection: SelectionPlot | None = None
+    selection: dict[str, Any] | None = None
     certified: list[CertifyResult] = field(default_factory=list)
 
     @classmethod
@@ -112,7 +110,7 @@ class Subject:
         """
         subject = cls(study, Stage.of(study))
         if is_selection(subject.path):
-            subject.selection = stored_selection(subject.path)
+            subject.selection = selection_record(subject.path)
         return subject
 
     @property
@@ -147,7 +145,7 @@ class Subject:
         asked = list(self.experiment.questions)
         asked.sort(key=lambda question: question.criterion != "regret")
         if self.selection is not None:
-            asked.insert(0, Question.from_dict(self.selection.question))
+            asked.insert(0, Question.from_dict(self.selection["question"]))
         return list(dict.fromkeys(asked))
 
     @property
@@ -193,7 +191,7 @@ class Subject:
             file = shlex.quote(str(self.path / "experiment.toml"))
             again = f"taskspace {command} {file} --out DIRECTORY"
             if self.selection is not None:
-                again += f" --epsilon {self.selection.question['epsilon']:g}"
+                again += f" --epsilon {self.selection['question']['epsilon']:g}"
             if self.path.is_dir():
                 text["reproduce"] = f"{again}\n{text['reproduce']}"
             if self.certified:
@@ -257,7 +255,7 @@ class Subject:
         """Return what a page shows beside the table, by name."""
         parts: dict[str, Any] = {}
         if self.selection is not None:
-            parts["selection"] = selection_record(self.selection)
+            parts["selection"] = self.selection
         if self.certified:
             records = certificate_records(self.certified, self.study, page.blobs)
             parts["certificates"] = records
@@ -313,20 +311,6 @@ def _add_curves(page: PageData, results: Results) -> None:
                 and layer_key(curve.question) == layer["key"]
                 and curve.question.epsilon == step["epsilon"]
             ]
-
-
-def selection_record(plot: SelectionPlot) -> dict[str, Any]:
-    """Return a selection as a page holds it: what figures are drawn from, thinned.
-
-    Args:
-        plot: the record.
-    """
-    record = asdict(plot)
-    for rival in record["rivals"]:
-        every = max(1, -(-len(rival["coverage"]) // MAX_POINTS))
-        for name in (*COSTS, "coverage"):
-            rival[name] = rival[name][::every]
-    return record
 
 
 def explore(

@@ -466,9 +466,6 @@ export class ContextMap {
     if (this.axes.length > 2) parts.push(h("span", {}, "Dashed circles lie in other slices."));
     if (hasDots(this.page)) {
       parts.push(h("span", {}, "A dot where a policy was trained."));
-      if (this.page.header.selection?.sources.some((/** @type {any} */ s) => s.made_from.length)) {
-        parts.push(h("span", {}, "A diamond where one was made from others."));
-      }
       if (this.page.header.selection?.sources.some((/** @type {any} */ s) => s.region.length)) {
         parts.push(h("span", {}, "Dashed borders: what a source was trained on, where that is a region."));
       }

@@ -41,18 +41,14 @@ export function hasDots(page) {
   return Boolean(selection) && sources.n <= MAX_DOTS && sources.axes.length > 0;
 }
 
-/** @param {any} map a dot for each training, a diamond for policies made from others. */
+/** @param {any} map a dot for each training. */
 export function trainedMarks(map) {
   const { page, size } = map;
   if (!hasDots(page)) return [];
-  const kinds = new Map((page.header.selection?.sources ?? []).map((/** @type {any} */ s) => [s.place, s.kind]));
   return Array.from({ length: page.header.sources.n }, (_, s) => {
     const [x, y] = map.positionOf(s, "source");
     if (!Number.isFinite(x) || !Number.isFinite(y)) return null;
     const [cx, cy] = [size.margin.left + x, size.margin.top + y];
-    if (!["trained", "region"].includes(kinds.get(s) ?? "trained")) {
-      return svg("path", { d: `M${cx},${cy - 5}l5,5l-5,5l-5,-5Z`, class: "trained made" });
-    }
     return svg("circle", { cx, cy, r: 2, class: "trained" });
   });
 }
