@@ -116,8 +116,9 @@ def test_command_prints_for_people(run, tmp_path):
     assert result.exit_code == 0, result.output
     text = " ".join(result.stdout.split())
     assert "not only the grid, is within 1.5 of optimal, by whichever policy" in text
-    assert "volume: printed lower" in text
-    # Brackets of a sentence are no markup, also in the narrow cells of a table.
+    assert "volume: printed lower" not in text
+    assert "more that bound less or do not apply: --format json." in text
+    # Brackets of a sentence are no markup.
     assert "E[x0 x0ᵀ] = the identity" in text.replace("│", "")
     assert "with E = the" not in text
     assert (tmp_path / "certified-boxes.png").is_file()
@@ -128,7 +129,7 @@ def test_exit_code_3_where_no_proof_was_reached(run):
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 3, result.output
     text = " ".join(result.stdout.split())
-    assert "no proof: " in text
+    assert "continuum cover proof, does not hold" in text
     assert "is refuted" in text
     assert "% is open" in text
     help_text = CliRunner().invoke(app, ["--help"]).output
@@ -279,5 +280,8 @@ def test_a_plant_that_a_function_makes_is_certified(tmp_path, monkeypatch):
     result = CliRunner().invoke(app, [*words, "--trust", "--time-limit", "20"])
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
-    assert "proof: Every mass in the box, not only the grid, costs at most 5 %" in said
+    assert (
+        "cover proof Every mass in the box, not only the grid, costs at most 5 %"
+        in said
+    )
     del sys.modules["my_cart"]

@@ -73,7 +73,7 @@ def test_summary_for_people(run_dir):
     assert "64 sources x 10 policies x 64 targets" in text
     assert "leaves a regret of up to" in text  # the signed warning
     assert "Run read from" in text
-    assert "Next: taskspace cover" in text
+    assert "Next: taskspace certify" in text
 
 
 @pytest.mark.parametrize("criterion", ["signed", "regret", "ratio", "floor"])

@@ -1,10 +1,10 @@
 """`taskspace certify`: what is proven around and between the grid points."""
 
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 import xarray as xr
+from rich.padding import Padding
 
 from taskspace.certificates import Certificate, CertifyResult, Sampling
 from taskspace.certificates import certify as certify_study
@@ -26,7 +26,6 @@ from taskspace.cli.output import (
     number,
     progress_console,
     show_notes,
-    show_table,
     shown,
     stage_progress,
 )
@@ -215,45 +214,37 @@ def selected(
 
 
 def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
-    """Print the certificates, the strongest last."""
+    """Print the strongest statement first, then a short block for each other one."""
     show_notes(study.notes)
-    if cost := study.table.attrs.get("cost"):
-        console.print(shown(str(cost)))
+    *others, last = result.certificates
     console.print(f"Asked: {result.question.statement}.")
-    bounds, others, silent = [], [], defaultdict(list)
-    for item in result.certificates[:-1]:
-        why = shown(item.why)
-        kind = f"[{MARKS[item.kind]}]{item.kind}[/]"
-        if item.kind == "vacuous":
-            silent[why].append(item.name)
-        elif "side" in item.values:
-            value = number(item.values["value"])
-            bounds.append(
-                (item.name, item.values["side"], value, kind, item.scope, why)
-            )
-        else:
-            holds = "[green]yes[/]" if item.holds else "no"
-            others.append((item.name, holds, kind, item.scope, why + _numbers(item)))
-    columns = ("bound", "side", "value", "kind", "of", "why")
-    texts = {*columns} - {"value"}
-    show_table(columns, bounds, title="How many sources?", texts=texts)
-    columns = ("certificate", "holds", "kind", "of", "why")
-    show_table(columns, others, title="Certificates", texts=columns)
-    for why, names in silent.items():
-        console.print(f"[dim]Say nothing here: {', '.join(names)}. {why}[/]")
-    last = result.certificates[-1]
-    label, colour = last.kind, MARKS[last.kind]
-    if not last.holds and last.kind != "vacuous":
-        label, colour = f"no {last.kind}", "yellow"
-    console.print(f"[bold {colour}]{label}[/]: {shown(last.why)}")
+    _show_block(last)
     contexts = last.values.get("source_contexts", [])
     if contexts:
         more = "; ..." if len(contexts) > SHOWN_SOURCES else ""
         words = [context_words(c, list(c)) for c in contexts[:SHOWN_SOURCES]]
-        console.print(f"Sources that serve: {shown('; '.join(words))}{more}.")
+        console.print(f"  Sources that serve: {shown('; '.join(words))}{more}.")
+    told = [c for c in others if c.kind != "vacuous" and "side" not in c.values]
+    for certificate in reversed(told):
+        _show_block(certificate)
+    if len(told) < len(others):
+        n = len(others) - len(told)
+        console.print(f"{n} more that bound less or do not apply: --format json.")
+    if cost := study.table.attrs.get("cost"):
+        console.print(shown(str(cost)))
     for file in figures:
         console.print(f"Figure {shown(file)}")
     _hint(result, study)
+
+
+def _show_block(certificate: Certificate) -> None:
+    """Print a statement: its name and kind in a line, then why, indented."""
+    kind, holds = certificate.kind, certificate.holds
+    colour = MARKS[kind] if holds or kind == "vacuous" else "yellow"
+    word = "" if holds else ", does not hold"
+    console.print(f"[bold]{certificate.name}[/bold] [{colour}]{kind}{word}[/]")
+    text = shown(certificate.why + _numbers(certificate))
+    console.print(Padding(text, (0, 0, 0, 2)))
 
 
 def _hint(result: CertifyResult, study: Study) -> None:

@@ -58,10 +58,9 @@ def print_summary(
     for figure in figures:
         console.print(f"Figure {shown(figure)}")
     if last is not None:
-        more = last.at(2 * last.epsilon) if last.epsilon > 0 else last
         console.print(
-            f"Next: taskspace cover {shown(path)} {question_options(more)} "
-            "--method minimum"
+            f"Next: taskspace certify {shown(path)} {question_options(last)}",
+            soft_wrap=True,
         )
 
 
