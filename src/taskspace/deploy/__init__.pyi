@@ -1,7 +1,6 @@
 # The names of the package; __init__.py loads them when they are first used.
 
 from .assign import ASSIGN_RULES as ASSIGN_RULES
-from .assign import count_regions as count_regions
 from .base import PolicyLibrary as PolicyLibrary
 from .files import contract as contract
 from .files import load_library as load_library

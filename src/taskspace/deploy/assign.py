@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 
 from taskspace._util.arrays import Array, Mask, Numbers
@@ -74,88 +73,28 @@ def _by_margin(
     return np.where(tied, loss, np.inf).argmin(0)
 
 
-def _by_connection(
+def _by_majority(
     serves: Mask, performance: Array, loss: Array, nodes: Regions
 ) -> Numbers:
-    """Few connected regions: two heuristics, the better of them."""
-    graph = neighbours(nodes)
-    covered = serves.any(0)
-    start = np.where(covered, _by_performance(serves, performance, loss, nodes), -1)
-    starts = start, _largest_first(serves, graph)
-    tries = [_absorb(policy, serves, graph) for policy in starts]
-    return min(tries, key=lambda policy: _n_regions(policy, graph))
+    """Few connected regions: each target takes the policy that most neighbours use.
 
-
-def _largest_first(serves: Mask, graph: sparse.csr_array) -> Numbers:
-    """Again and again the largest connected stretch that one policy can take."""
-    policy = np.full(serves.shape[1], -1)
-    unassigned = np.asarray(serves.any(0))
-    # The largest stretch of each policy; only those that lost targets are redone.
-    stretches: dict[int, Numbers] = {}
-    while unassigned.any():
-        for p in range(len(serves)):
-            if p not in stretches or not unassigned[stretches[p]].all():
-                stretches[p] = _largest_component(serves[p] & unassigned, graph)
-        best = max(stretches, key=lambda p: (len(stretches[p]), -p))
-        policy[stretches[best]] = best
-        unassigned[stretches[best]] = False
-    return policy
-
-
-def _absorb(policy: Numbers, serves: Mask, graph: sparse.csr_array) -> Numbers:
-    """Give small regions to a neighbour that serves all of them, until none is left."""
-    policy = policy.copy()
-    changed = True
-    while changed:
-        changed = False
-        label = _labels(policy, graph)
-        sizes = np.bincount(label)
-        for region in np.argsort(sizes, kind="stable"):
-            inside = np.flatnonzero(label == region)
-            if policy[inside[0]] < 0:
-                continue
-            around = np.unique(policy[graph[inside].indices])
-            for other in around[(around >= 0) & (around != policy[inside[0]])]:
-                if serves[other, inside].all():
-                    policy[inside] = other
-                    changed = True
-                    break
-            if changed:
-                break
-    return policy
-
-
-def _largest_component(mask: Mask, graph: sparse.csr_array) -> Numbers:
-    inside = np.flatnonzero(mask)
-    if not len(inside):
-        return inside
-    _, label = connected_components(graph[inside][:, inside], directed=False)
-    return inside[label == np.bincount(label).argmax()]
-
-
-def _labels(policy: Numbers, graph: sparse.csr_array) -> Numbers:
-    """Return number of the connected region of each target; equal policies connect."""
-    edges = sparse.coo_array(graph)
-    same = policy[edges.row] == policy[edges.col]
-    within = sparse.coo_array(
-        (np.ones(int(same.sum())), (edges.row[same], edges.col[same])), graph.shape
-    )
-    _, label = connected_components(within, directed=False)
-    return np.asarray(label)
-
-
-def _n_regions(policy: Numbers, graph: sparse.csr_array) -> int:
-    label = _labels(policy, graph)
-    return len(np.unique(label[policy >= 0]))
-
-
-def count_regions(regions: Regions) -> int:
-    """Return number of connected regions with one policy each.
-
-    Args:
-        regions: the map; nodes are neighbours as in `neighbours`.
+    Of the policies that serve it. A target changes only if more of its neighbours then
+    agree with it, so the number of neighbours that agree grows until nothing changes.
     """
-    return _n_regions(regions.policy, neighbours(regions))
+    policy = _by_performance(serves, performance, loss, nodes)
+    graph = neighbours(nodes)
+    covered = np.flatnonzero(serves.any(0))
+    around = [np.intersect1d(graph[[t]].indices, covered) for t in covered]
+    is_settled = False
+    while not is_settled:
+        is_settled = True
+        for target, near in zip(covered, around, strict=True):
+            votes = np.bincount(policy[near], minlength=len(serves))
+            votes = np.where(serves[:, target], votes, -1)
+            if votes.max() > votes[policy[target]]:
+                policy[target] = votes.argmax()
+                is_settled = False
+    return policy
 
 
 def neighbours(nodes: Regions) -> sparse.csr_array:
@@ -193,6 +132,6 @@ def neighbours(nodes: Regions) -> sparse.csr_array:
 ASSIGN_RULES: dict[str, Callable[[Mask, Array, Array, Regions], Numbers]] = {
     "performance": _by_performance,
     "margin": _by_margin,
-    "connected": _by_connection,
+    "connected": _by_majority,
 }
 """Rules by name: best performance, deepest inside, fewest connected regions."""
