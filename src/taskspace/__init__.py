@@ -12,4 +12,4 @@ from taskspace._util.lazy import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
