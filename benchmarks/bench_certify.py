@@ -26,7 +26,7 @@ EPSILON = 0.1
 
 def main() -> None:
     system = ts.systems.MassSpringDamper()
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     print(f"mass-spring-damper, regret <= {EPSILON}, one LQR gain a source")
     print("sources  cells   sets [s]  pairs/s    size  lower  grid  seconds")
     for n in (20, 30, 40):

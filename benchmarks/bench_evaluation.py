@@ -61,7 +61,8 @@ def mass_spring_damper():
     system = ts.systems.MassSpringDamper()
     contexts = system.contexts(ts.Grid(k=(0.1, 8.0, 100), c=(0.1, 8.0, 100)))
     sources = contexts[::10]
-    gains = ts.trainers.Lqr().train(system, sources, seed=0).policies.gain
+    family = ts.trainers.Lqr(n_policies=10, noise=0.1)
+    gains = family.train(system, sources, seed=0).policies.gain
     home = system.home_performance(LinearGain(gains), sources)
 
     def evaluate():
@@ -87,7 +88,8 @@ def general_family():
         R=np.eye(2),
     )
     contexts = system.contexts(ts.Grid(k=(0.1, 2.0, 20), m=(0.5, 2.0, 20)))
-    gains = ts.trainers.Lqr().train(system, contexts[::20], seed=0).policies.gain
+    family = ts.trainers.Lqr(n_policies=10, noise=0.1)
+    gains = family.train(system, contexts[::20], seed=0).policies.gain
     return (
         system,
         gains,

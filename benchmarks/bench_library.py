@@ -94,7 +94,7 @@ def regret(system, library, rows, policy, kind=np.float64):
 def certified_library():
     space = ts.Grid(k=(0.1, 8.0, 20), c=(0.1, 8.0, 20))
     system = ts.systems.MassSpringDamper()
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     table = ts.evaluate(system, trainer, space, seed=0).table
     contexts = system.contexts(space)
     policies = trainer.train(system, contexts, seed=0).policies

@@ -26,7 +26,7 @@ def measure(n: int, epsilon: float, with_table: bool) -> dict:
     from taskspace.cover import greedy_cover, lower_bounds
 
     system = ts.systems.MassSpringDamper()
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     question = ts.Question("regret", epsilon=epsilon)
     small = ts.Grid(k=(0.1, 8.0, 12), c=(0.1, 8.0, 12))
     study = ts.evaluate(system, trainer, small, seed=0, computed=True)
@@ -134,7 +134,7 @@ def sample(n: int, epsilon: float) -> dict:
     import taskspace as ts
 
     system = ts.systems.MassSpringDamper()
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     question = ts.Question("regret", epsilon=epsilon)
     side = round(math.sqrt(n))
     targets = ts.Grid(k=(0.1, 8.0, side), c=(0.1, 8.0, side))

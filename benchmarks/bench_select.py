@@ -19,7 +19,7 @@ from taskspace.selection import SELECTORS
 
 REPEATED = ("random", "uncovered", "coverage")
 BLIND = ("random", "uniform", "mbtl")  # to ε
-GAIN = ts.trainers.Lqr(n_policies=1, noise=0.0)
+GAIN = ts.trainers.Lqr()
 
 
 def worlds(n: int) -> dict:

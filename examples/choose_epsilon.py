@@ -8,7 +8,7 @@ import taskspace as ts
 
 def main(n: int = 20, n_epsilons: int = 12, time_limit: float = 20.0) -> None:
     space = ts.Grid(k=(0.1, 8.0, n), c=(0.1, 8.0, n))
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     study = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
     question = ts.Question("regret", epsilon=0.0)  # a profile asks at many ε
     points = ts.complexity_profile(

@@ -40,7 +40,7 @@ crane = LinearFamily(
 
 def main(n: int = 30, folder: str | None = None, n_contexts: int = 1000) -> None:
     space = ts.Grid(rope=(0.5, 5.0, n), load=(0.5, 20.0, n, "log"))
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     study = ts.evaluate(crane, trainer, space, seed=0)
     question = ts.Question("ratio", epsilon=0.1)
     cover = ts.minimum_cover(study, question, time_limit=10)

@@ -62,7 +62,7 @@ def find_library(n: int) -> ts.PolicyLibrary:
         R=[[1.0]],
     )
     space = ts.Grid(length=(1.0, 10.0, n))
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     study = ts.evaluate(family, trainer, space, seed=0)
     question = ts.Question("ratio", epsilon=0.02)
     cover = ts.minimum_cover(study, question, time_limit=10)

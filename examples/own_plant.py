@@ -29,7 +29,7 @@ pendulum = LinearFamily(
 
 def main(n: int = 20) -> None:
     space = ts.Grid(length=(0.3, 2.0, n), mass=(0.2, 2.0, n, "log"))
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     study = ts.evaluate(pendulum, trainer, space, seed=0)
     question = ts.Question("ratio", epsilon=0.1)  # extra cost relative to the optimum
     cover = ts.minimum_cover(study, question, time_limit=10)

@@ -20,7 +20,7 @@ def main(n: int = 4, n_samples: int = 2000, seed: int = 0) -> None:
     system = ts.systems.Quadrotor()
     axis = (0.1, 1.0, n, "log")
     space = ts.Grid(thrust=axis, roll=axis, pitch=axis, yaw=axis)
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     study = ts.evaluate(system, trainer, space, seed=0)
     assert study.policies is not None
     between = 10 ** np.random.default_rng(seed).uniform(-1, 0, (n_samples, 4))

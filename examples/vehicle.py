@@ -60,7 +60,7 @@ def main(n: int = 4, epsilon: float = 0.05, time_limit: float = 120.0) -> None:
         speed=(10.0, 35.0, n), mass=(1200.0, 2000.0, n), stiffness=(6.0, 12.0, n)
     )
     contexts = car.contexts(space)
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
+    trainer = ts.trainers.Lqr()
     study = ts.evaluate(car, trainer, space, seed=0)
     bounds = enclosure_for(
         car, study.policies, contexts, ts.Question("ratio", epsilon=0.0)

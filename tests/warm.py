@@ -28,7 +28,7 @@ def loops() -> None:
     """Costs of linear loops."""
     space, trainer = (
         ts.Grid(k=(1.0, 2.0, 2), c=(1.0, 2.0, 2)),
-        ts.trainers.Lqr(n_policies=2),
+        ts.trainers.Lqr(n_policies=2, noise=0.1),
     )
     ts.evaluate(ts.systems.MassSpringDamper(horizon=2.0), trainer, space, seed=0)
 

@@ -154,7 +154,7 @@ def test_what_cannot_be_had_is_refused(table):
     with pytest.raises(InvalidInputError, match="contexts of sources and targets"):
         loss_rates(ts.performance.table_from_matrix(np.eye(3)), 1.0)
     plant, pair = four_states(), ts.Grid(coupling=(0.1, 1.0, 2))
-    gains = ts.evaluate(plant, ts.trainers.Lqr(n_policies=1), pair, seed=0).policies
+    gains = ts.evaluate(plant, ts.trainers.Lqr(1, 0.1), pair, seed=0).policies
     with pytest.raises(InvalidInputError, match="differentiable closed form"):
         local_slopes(plant, gains, pair)
     with pytest.raises(InvalidInputError, match=r"2 sources .* 1 context"):

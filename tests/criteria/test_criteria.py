@@ -149,7 +149,7 @@ def test_missing_family_is_explained(monkeypatch):
     space = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
     table = ts.evaluate(
         ts.systems.MassSpringDamper(),
-        ts.trainers.Lqr(),
+        ts.trainers.Lqr(n_policies=10, noise=0.1),
         space,
         seed=0,
         judges=["worst"],

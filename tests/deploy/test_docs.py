@@ -48,4 +48,3 @@ def test_every_block_runs(tmp_path, monkeypatch, capfd):
     assert scope["library"].size == scope["cover"].size
     assert scope["proven"].certificate.holds
     assert (tmp_path / "firmware" / "main.o").exists()
-    assert scope["action"].shape == (1,)

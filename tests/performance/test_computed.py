@@ -120,7 +120,7 @@ def test_a_system_must_know_its_optimum():
 
 def test_a_computed_study_is_a_study(monkeypatch):
     """Its rows are those of the kept table, and nothing of them is held."""
-    system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(n_policies=2)
+    system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(2, 0.1)
     space = ts.Grid(k=(0.5, 4.0, 5), c=(0.5, 4.0, 4))
     kept = ts.evaluate(system, trainer, space, seed=3)
     study = ts.evaluate(system, trainer, space, seed=3, computed=True)

@@ -71,7 +71,7 @@ def library(
     Examples:
         >>> import taskspace as ts
         >>> space = ts.Grid(k=(0.1, 8.0, 9))
-        >>> system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0)
+        >>> system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr()
         >>> study = ts.evaluate(system, trainer, space, seed=0)
         >>> cover = ts.minimum_cover(study, ts.Question("ratio", epsilon=0.1))
         >>> lib = ts.library(study, cover)

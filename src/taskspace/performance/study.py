@@ -88,7 +88,7 @@ class Study:
     Examples:
         >>> import taskspace as ts
         >>> space = ts.Grid(k=(0.1, 8.0, 5))
-        >>> lqr = ts.trainers.Lqr(n_policies=1, noise=0.0)
+        >>> lqr = ts.trainers.Lqr()
         >>> ts.evaluate(ts.systems.MassSpringDamper(), lqr, space, seed=0)
         Study(5 sources, 1 policy each, 5 targets, msd-v1, lqr, exact)
     """

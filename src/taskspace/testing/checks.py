@@ -110,7 +110,7 @@ def check_system(
         np.array([axis.default for axis in system.axes]) if context is None else context
     )
     if trainer is None and isinstance(system, LinearSystem):
-        trainer = Lqr(n_policies=1, noise=0.0)
+        trainer = Lqr()
     trial = SystemTrial(system, trainer, np.asarray(row, np.float64), seed)
     checks: list[tuple[str, Callable[[SystemTrial], Verdict]]] = [
         ("shapes", _shapes),

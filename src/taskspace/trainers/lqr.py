@@ -18,17 +18,18 @@ __all__ = ["Lqr"]
 
 @dataclass(frozen=True)
 class Lqr(Trainer):
-    r"""LQR gains $\Pi(\theta) = \{K^*(\theta) + \Delta_i\}$ with Gaussian $\Delta_i$.
+    r"""The optimal gain $K^*(\theta)$ of each source, or a noisy family around it.
 
-    Every member is perturbed, as in the paper; with `noise=0` all are K* itself.
+    The paper's family is `Lqr(n_policies=10, noise=0.1)`:
+    $\Pi(\theta) = \{K^*(\theta) + \Delta_i\}$, every member perturbed.
 
     Args:
         n_policies: members of the family.
-        noise: σ, standard deviation of each entry of $\Delta_i$.
+        noise: σ, standard deviation of each entry of the Gaussian $\Delta_i$.
     """
 
-    n_policies: int = 10
-    noise: float = 0.1
+    n_policies: int = 1
+    noise: float = 0.0
     id: ClassVar[str] = "lqr"
     sources_per_block: ClassVar[int] = 10_000
 
