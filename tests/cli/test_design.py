@@ -43,6 +43,7 @@ def test_people_read_what_is_proven_and_the_next_command(done):
 def test_bad_requests_are_one_sentence():
     for options, words in (
         (("--mask", "1x"), "rows of 0 and 1"),
+        (("--curve", 3), "ask with --k"),
         (("--mask", "1,10"), "same length"),
         (("--k", 0), "k >= 1"),
         (("--criterion", "signed"), "regret, ratio, floor"),

@@ -206,3 +206,26 @@ def test_a_whole_box_in_no_time_claims_nothing_between_the_targets():
     assert made.lower_bound_all <= made.size
     with pytest.raises(InvalidInputError, match="needs a grid"):
         ts.design(MSD, ts.Points(["k"], [[1.0], [2.0]]), LOOSE, whole=True)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_k_gains_for_a_whole_box_print_the_tolerance_that_they_reach_between(k):
+    """A plant that varies between its nodes, in closed form on the finer grid."""
+    plant = LinearFamily(
+        [ContextAxis("x", 0.0)],
+        A=lambda x: [[0.5 + np.sin(7 * x)]],
+        B=lambda x: [[1.0]],
+        Q=[[1.0]],
+        R=[[1.0]],
+    )
+    space, question = ts.Grid(x=(0.0, 3.0, 2)), ts.Question("ratio", epsilon=2.0)
+    made = ts.design(plant, space, question, k=k, whole=True, time_limit=3)
+    assert made.n_between == 7
+    a = 0.5 + np.sin(7 * np.linspace(0.0, 3.0, 9))
+    gains = made.gains.reshape(-1, 1)
+    with np.errstate(divide="ignore"):
+        cost = np.where(gains > a, (1 + gains**2) / (2 * (gains - a)), np.inf)
+    losses = (cost / (a + np.sqrt(a * a + 1)) - 1).min(0)
+    assert losses.max() <= made.epsilon * (1 + 1e-12)
+    if k == 1:  # at the nodes alone it loses less
+        assert losses[[0, -1]].max() < 0.9 * losses.max()

@@ -1,5 +1,7 @@
 """Gains for a region: slopes, minimax against brute force, masks, walls."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -132,3 +134,31 @@ def test_units_of_the_states_do_not_matter():
         region = regret_region(system, space)
         found.append(design_gains(region, start, gain_mask(system, None)).worst)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+def test_a_start_that_stabilises_no_context_stays_and_the_others_descend():
+    system = ts.systems.ScalarLqr()
+    contexts = system.contexts(ts.Grid(b=(0.2, 1.0, 5)))
+    region = GainRegion.of(system, contexts)
+    best, _ = system.optimal_gain(contexts)
+    useless = np.array([[[-5.0]]])
+    assert np.isinf(region.judged(useless)).all()
+    starts = np.concatenate([2 * best[:1], useless])
+    mask = gain_mask(system, None)
+    moved = design_gains(region, starts, mask)
+    assert moved.gains[1] == useless[0]
+    alone = design_gains(region, starts[:1], mask)
+    assert moved.worst == pytest.approx(alone.worst, rel=1e-6)
+    assert moved.worst < region.judged(starts[:1]).max()
+
+
+def test_gains_that_lose_nothing_are_left_as_they_are():
+    system = ts.systems.ScalarLqr()
+    contexts = system.contexts(ts.Grid(b=(0.2, 1.0, 3)))
+    best, _ = system.optimal_gain(contexts)
+    cost = -system.optimum(contexts)
+    region = GainRegion.of(system, contexts, offset=cost)
+    region = replace(region, offset=region.losses(best)[0].diagonal() + cost)
+    assert (region.judged(best).min(0) == 0).all()
+    made = design_gains(region, best, gain_mask(system, None))
+    assert (made.gains == best).all()

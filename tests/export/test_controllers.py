@@ -117,12 +117,15 @@ def switching_library(make):
 
 
 def rows(n: int = 400) -> np.ndarray:
-    """Contexts that wander over borders and out of range, measurements, set points."""
+    """Contexts over borders and out of range, measurements, set points; some bad."""
     rng = np.random.default_rng(0)
     k = 1.75 + 1.4 * np.sin(np.linspace(0, 20, n))
     y = 0.5 * np.cumsum(rng.normal(size=n)) / 5
     r = np.where(np.arange(n) // 80 % 2, 1.0, -0.5)
-    return np.stack([k, y, r], 1)
+    data = np.stack([k, y, r], 1)
+    for place, bad in ((50, np.nan), (51, np.inf), (200, -np.inf), (201, np.nan)):
+        data[place + np.arange(3), np.arange(3)] = bad
+    return data
 
 
 BACK = {"anti_windup": "back-calculation"}
@@ -156,6 +159,7 @@ def test_c_runs_as_python_does_bit_for_bit(make, how, tmp_path):
     assert {-1, 0, 1} <= set(numbers.tolist())
     assert ours[:, 0].min() == -0.4
     assert ours[:, 0].max() == 0.5
+    assert np.isfinite(ours).all()
     assert "estimate" in (tmp_path / "contract.json").read_text()
 
 
@@ -192,6 +196,20 @@ def test_switching_is_bumpless_and_nothing_winds_up(how):
     plain = Pi(0.9, 0.5).sampled(0.05)
     wound = 2000 * 0.05 * 50.0  # what an integral without the rule would hold
     assert plain.C.item() * wound > 100
+
+
+def test_bad_readings_keep_the_last_output_and_change_nothing():
+    library = switching_library(Pi([0.1, 0.9], [0.3, 0.5]))
+    good = [(k, y, r) for k, y, r in rows().tolist() if np.isfinite([k, y, r]).all()]
+    clean, dirty = (PidRunner(library, 0.05, low=0.1, high=0.5) for _ in range(2))
+    assert dirty.step([1.0], np.nan, 1.0) == (0.1, 0)  # 0 is beyond the limits
+    for i, (k, y, r) in enumerate(good):
+        u, number = clean.step([k], y, r)
+        assert dirty.step([k], y, r) == (u, number)
+        bad = [([k], np.nan, r), ([k], y, np.inf), ([np.nan], y, r), ([9.0], y, r)]
+        held, policy = dirty.step(*bad[i % 4])
+        assert held == u
+        assert policy == (number if i % 4 < 2 else -1)
 
 
 def test_back_calculation_pulls_the_integral_as_its_formula_says():

@@ -37,6 +37,9 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--unicost": "leave out --costs, then every source costs 1",
     },
     "explore": {"--serve": _PAGE, "--host": _PAGE, "--port": _PAGE},
+    "design": {"--curve": "ask with --k for one number of gains at a time"},
+    "evaluate": {"--drift": "stability while the context moves is proven by export"},
+    "export": {"--cost-factor": "--switching proves stability while contexts move"},
     "select": {"--fill": _HOLES},
     "profile": {
         "--budget": "use taskspace cover --budget",

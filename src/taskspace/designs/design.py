@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
 from taskspace._util.files import plain, read_sealed, write_sealed
+from taskspace._util.words import round_to_side
 from taskspace.cover import Cover, minimum_cover
 from taskspace.cover.base import Clock
 from taskspace.designs.between import Between
@@ -39,7 +40,8 @@ class Design:
     Args:
         gains: one K per row, u = −K x, shape `(gain, n_inputs, n_states)`.
         cover: of the study's targets, by some of its sources.
-        epsilon: the tolerance asked for; with k given, the least that was reached.
+        epsilon: the tolerance asked for; with k given, the least that was reached, at
+            the contexts between the targets, too, where these were designed for.
         lower_bound_all: no fewer gains of this structure serve within epsilon.
         bound: by which argument, at how many contexts.
         study: the designed gains and the candidates that they replace.
@@ -122,9 +124,10 @@ class Design:
 
     def __repr__(self) -> str:
         """Return the design in one line."""
+        reached = round_to_side(self.epsilon, up=True, digits=4)
         return (
             f"Design({self.size} gains, at least {self.lower_bound_all} of any design, "
-            f"{self.question.criterion} ≤ {self.epsilon:.4g})"
+            f"{self.question.criterion} ≤ {reached})"
         )
 
 
@@ -209,7 +212,7 @@ def design(
         len(case.pool),
         size_candidates,
         reason,
-        search.n_served_between(selection),
+        search.n_served_between(selection, epsilon),
         clock.seconds,
     )
 
@@ -256,7 +259,7 @@ class _Search:
             study, n = case.study(selection.gains, start), len(selection.gains)
             epsilon = question.epsilon
             if self.k is not None:
-                epsilon = float(question.losses(study).values[:n].min(0).max())
+                epsilon = self.reached(selection, study)
             bound = bound_all_gains(
                 case.system,
                 self.contexts,
@@ -313,11 +316,18 @@ class _Search:
         self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
         return self.own.fewest(gains, self.case.question.epsilon, anew=True)
 
-    def n_served_between(self, selection: RegionGains) -> int:
+    def reached(self, selection: RegionGains, study: Study) -> float:
+        """Return the least tolerance that gains reach, wherever they must serve."""
+        losses = self.case.question.losses(study).values[: len(selection.gains)]
+        worst = float(losses.min(0).max())
+        if self.whole and self.around is not None:
+            worst = max(worst, self.around.worst(selection.gains, worst).loss)
+        return worst
+
+    def n_served_between(self, selection: RegionGains, epsilon: float) -> int:
         """Return how many contexts between the targets the gains serve, if all."""
         if not self.whole or self.around is None:
             return 0
-        epsilon = self.case.question.epsilon
         served = self.around.worst(selection.gains, epsilon).loss <= epsilon
         return (self.around.grid.size - self.case.targets.size) * served
 

@@ -256,6 +256,8 @@ def design_gains(
     if not np.isfinite(descent.best.worst):
         return descent.best
     first = max(float(np.ptp(losses)), 1e-9 * abs(descent.best.worst))
+    if first == 0:  # all lose nothing
+        return descent.best
     for temperature in TEMPERATURES[N_HOT * is_warm :]:
         if descent.best.worst <= stop_at or should_stop():
             break
@@ -351,7 +353,11 @@ class _Descent:
             curvature = 2 * np.tensordot(weights, R * S, 1)
             curvature[np.diag_indices(n)] *= 1 + 1e-9
             block = slice(i * n, (i + 1) * n)
-            out[block, block] = np.linalg.inv(curvature)
+            try:
+                out[block, block] = np.linalg.inv(curvature)
+            except np.linalg.LinAlgError:
+                # A gain that stabilises no context, or an entry that nothing excites.
+                out[block, block] = np.linalg.pinv(curvature, hermitian=True)
         return out
 
     def line_search(

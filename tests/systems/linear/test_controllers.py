@@ -13,6 +13,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.policies import POLICY_KINDS, LinearController, LinearGain
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid
+from taskspace.systems.linear.controllers import unheard_states, without_unheard
 from taskspace.systems.linear.tracing.loops import loop_trace
 from taskspace.systems.linear.tracing.traced import trace_matrices
 
@@ -211,3 +212,56 @@ def test_studies_take_controllers():
 def test_refusals(make, words):
     with pytest.raises((InvalidInputError, TypeError), match=words):
         make(plant())
+
+
+@pytest.mark.parametrize("time", ["continuous", "discrete"])
+def test_a_state_that_does_not_reach_the_output_does_not_count(time):
+    """PI with ki = 0 is proportional feedback, in cost, measures and proofs."""
+    sample = (lambda c: c) if time == "continuous" else (lambda c: c.sampled(0.05))
+    family = LinearFamily(
+        [ContextAxis("k", 1.0)],
+        A=lambda k: (
+            [[0, 1], [-k, -1.0]]
+            if time == "continuous"
+            else [[1, 0.05], [-0.05 * k, 0.95]]
+        ),
+        B=lambda k: [[0], [1.0 if time == "continuous" else 0.05]],
+        Q=np.eye(2),
+        R=[[1.0]],
+        C=[[1.0, 0.0]],
+        time=time,
+    )
+    contexts = np.array([[0.5], [1.0], [1.5]])
+    static = np.array([[[[0.7, 0.0]]]])
+    mixed = sample(Pi(kp=[0.7, 0.7], ki=[0.0, 0.3]))
+    J = family.performance(mixed, contexts)[:, 0]
+    np.testing.assert_allclose(
+        J[0], family.performance(LinearGain(static), contexts)[0, 0], rtol=1e-12
+    )
+    assert (J[1] != J[0]).all()
+    assert np.isfinite(J).all()
+    for measure in ("decay_rate", "hinf", "disk_margin", "sensitivity"):
+        one = family.scores(measure, mixed, contexts)[0, 0]
+        other = family.scores(measure, LinearGain(static), contexts)[0, 0]
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    # Over a box, too.
+    space = ts.Grid(k=(0.5, 1.5, 3))
+    rate = float(family.scores("decay_rate", mixed, contexts)[0].min())
+    for question in (
+        ts.Question("floor", epsilon=float(-J[0].min()) * 1.01),
+        ts.Question("floor", measure="decay_rate", epsilon=-0.9 * rate),
+    ):
+        study = ts.evaluate_policies(family, sample(Pi(kp=[0.7], ki=[0.0])), space)
+        proofs = ts.certify(study, question, time_limit=10)
+        assert proofs["grid cover"].holds
+        assert proofs["continuum cover"].holds
+
+
+def test_a_marginal_state_that_reaches_the_output_counts():
+    """An integral behind a filter: its C is zero, but it feeds a state that acts."""
+    A, B = np.array([[0.0, 0.0], [1.0, -1.0]]), np.array([[1.0], [0.0]])
+    chain = LinearController(A, B, np.array([[0.0, 0.2]]), np.array([[0.5]]))
+    assert not unheard_states(chain).any()
+    behind = LinearController(A, B, np.array([[0.2, 0.0]]), np.array([[0.5]]))
+    assert unheard_states(behind).tolist() == [False, True]
+    assert without_unheard(behind).A.tolist() == [[0.0]]

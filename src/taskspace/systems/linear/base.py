@@ -12,7 +12,12 @@ from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.systems.base import Provenance, System
-from taskspace.systems.linear.controllers import augmented, in_rates, without_direct
+from taskspace.systems.linear.controllers import (
+    augmented,
+    in_rates,
+    unheard_at_rest,
+    without_direct,
+)
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 from taskspace.systems.linear.kernels.riccati import riccati_gain, stabilisable
 from taskspace.systems.linear.matrices import LinearMatrices
@@ -128,13 +133,13 @@ class LinearSystem(System):
         """J of every gain or controller at every context.
 
         The dims are `(source, policy, target)`. The states of a controller start at
-        zero and cost nothing.
+        zero and cost nothing; those that do not reach its output do not count.
         """
         stack = self.stacked(policies)
         if not isinstance(stack, LinearController):
             return self._negative_cost(stack.gain, self.matrices(contexts), None)
         J = np.empty((*stack.D.shape[:2], len(contexts)))
-        for rows, controllers in self.seen_by(stack, contexts):
+        for rows, controllers in self.seen_by(unheard_at_rest(stack), contexts):
             some = contexts[rows]
             J[..., rows] = self._negative_cost(
                 controllers.feedback, self.matrices(some), self.output_matrix(some)

@@ -8,11 +8,15 @@ $K_a = [[D_c, C_c], [-B_c, -A_c]]$, so $A_a - B_a K_a C_a =
 [[A - B D_c C, -B C_c], [B_c C, A_c]]$.
 
 The controller's states start at zero and cost nothing: $Q_a = \mathrm{diag}(Q, 0)$,
-$R_a = \mathrm{diag}(R, 0)$, $X_{0,a} = \mathrm{diag}(X_0, 0)$. See docs/controllers.md.
+$R_a = \mathrm{diag}(R, 0)$, $X_{0,a} = \mathrm{diag}(X_0, 0)$. A state that does not
+reach the output u (an integral with gain 0) does not count, stable or not. See
+docs/controllers.md.
 """
 
+from dataclasses import replace
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
@@ -58,6 +62,57 @@ def augmented(
         block_diagonal(R, zero),
     )
     return larger, block_diagonal(C, eye), block_diagonal(x0[None], zero)[0]
+
+
+def unheard_states(controllers: LinearController) -> NDArray[np.bool_]:
+    """Return which states of controllers do not reach the output, by state.
+
+    Args:
+        controllers: a stack of any leading dims.
+    """
+    heard = (controllers.C != 0).any(-2)
+    for _ in range(controllers.n_states):
+        heard |= (heard[..., None] & (controllers.A != 0)).any(-2)
+    return ~heard
+
+
+def without_unheard(controller: LinearController) -> LinearController:
+    """Return a single controller without the states that do not reach its output.
+
+    Args:
+        controller: without leading dims.
+    """
+    keep = np.flatnonzero(~unheard_states(controller))
+    B_r = controller.B_r
+    return replace(
+        controller,
+        A=controller.A[np.ix_(keep, keep)],
+        B=controller.B[keep],
+        C=controller.C[:, keep],
+        B_r=None if B_r is None else B_r[keep],
+    )
+
+
+def unheard_at_rest(controllers: LinearController) -> LinearController:
+    """Return controllers whose states that do not reach the output stay at zero.
+
+    Their output is the same. In continuous time such a state obeys ẋ = −x.
+
+    Args:
+        controllers: a stack of any leading dims.
+    """
+    unheard = unheard_states(controllers)
+    if not unheard.any():
+        return controllers
+    rows = unheard[..., None]
+    own = -np.eye(controllers.n_states) * (controllers.time == "continuous")
+    B_r = controllers.B_r
+    return replace(
+        controllers,
+        A=np.where(rows, own, controllers.A),
+        B=np.where(rows, 0.0, controllers.B),
+        B_r=None if B_r is None else np.where(rows, 0.0, B_r),
+    )
 
 
 def Pi(

@@ -32,6 +32,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, Policy
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
+from taskspace.systems.linear.controllers import without_unheard
 from taskspace.systems.linear.tracing.loops import loop_trace
 from taskspace.systems.linear.tracing.traced import Trace
 
@@ -74,7 +75,10 @@ class PerLoop(PolicyEnclosure):
         self._home = np.zeros((*stack.stack_shape, 2))
         self._members: Any = np.empty(stack.stack_shape, object)
         for place in np.ndindex(self._members.shape):
-            self._members[place] = stack[place]
+            one = stack[place]
+            if isinstance(one, LinearController):
+                one = without_unheard(one)
+            self._members[place] = one
 
     @abstractmethod
     def _loop_bounds(
@@ -164,9 +168,6 @@ class LoopEnclosure(PerLoop):
         self._loops: Any = np.empty(self._members.shape, object)
         for place in np.ndindex(self._members.shape):
             self._loops[place] = loop_trace(self._family.trace, self._members[place])
-        sigma = np.ascontiguousarray(system.initial_covariance, dtype=np.float64)
-        n_added = self._members[0, 0].n_states
-        self._sigmas = np.pad(sigma, (0, n_added)), sigma
         if question.criterion == "signed":
             rows = np.asarray(sources, np.float64)
             for s, p in np.ndindex(self._loops.shape):
@@ -185,7 +186,9 @@ class LoopEnclosure(PerLoop):
         if not len(boxes):
             return np.empty(0), np.empty(0)
         self._family.check(boxes)
-        return cost_bounds(self._family, boxes, trace, kind, home, self._sigmas)
+        sigma = np.ascontiguousarray(self._family.system.initial_covariance)
+        sigmas = np.pad(sigma, (0, len(trace.A) - len(sigma))), sigma
+        return cost_bounds(self._family, boxes, trace, kind, home, sigmas)
 
 
 def cost_bounds(

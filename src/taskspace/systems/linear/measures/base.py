@@ -9,7 +9,11 @@ from numpy.typing import NDArray
 from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, Policy
-from taskspace.systems.linear.controllers import augmented
+from taskspace.systems.linear.controllers import (
+    augmented,
+    unheard_at_rest,
+    unheard_states,
+)
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 
 if TYPE_CHECKING:
@@ -159,13 +163,15 @@ def closed_loops(
     stack = system.stacked(policies)
     if not isinstance(stack, LinearController):
         return _loops_of(system, stack.gain, 0, contexts, None)
+    unheard = unheard_states(stack)
+    stack = unheard_at_rest(stack)
     parts, order = [], []
     for rows, controllers in system.seen_by(stack, contexts):
         feedback, n_states = controllers.feedback, stack.n_states
         parts.append(_loops_of(system, feedback, n_states, contexts[rows], stack))
         order.append(rows)
     if len(parts) == 1:
-        return parts[0]
+        return _set_aside(parts[0], unheard)
     back = np.argsort(np.concatenate(order))
 
     def joined(arrays: list[Array]) -> Array:
@@ -178,7 +184,25 @@ def closed_loops(
     arrays = {
         name: joined([getattr(part, name) for part in parts]) for name in PER_LOOP
     }
-    return first._replace(through=through, **arrays)
+    return _set_aside(first._replace(through=through, **arrays), unheard)
+
+
+def _set_aside(loops: ClosedLoops, unheard: NDArray[np.bool_]) -> ClosedLoops:
+    """Give the states that do not reach an output a mode faster than all others.
+
+    Args:
+        loops: of controllers whose unheard states are at rest.
+        unheard: which states of the controllers they are.
+    """
+    if not unheard.any() or not loops.continuous:
+        return loops
+    F = loops.F.copy()
+    fastest = np.abs(F).sum(-1).max(-1)
+    n_plant = F.shape[-1] - unheard.shape[-1]
+    for source, policy, state in np.argwhere(unheard):
+        place = n_plant + state
+        F[source, policy, :, place, place] = -fastest[source, policy]
+    return loops._replace(F=F)
 
 
 def _loops_of(
