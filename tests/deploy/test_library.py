@@ -1,6 +1,8 @@
 """What a library selects, promises and does."""
 
 import itertools
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +11,13 @@ import taskspace as ts
 from taskspace.deploy import Guarantee, OutsideError, Status
 from taskspace.deploy.assign import assign, neighbours
 from taskspace.deploy.regions import regions_of
+from taskspace.deploy.tables import map_table
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.export.onnx import library_model
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, FunctionSystem, PythonPolicies
 
-from .helpers import MAKERS, gains, grid_library, msd, networks, tables
+from .helpers import MAKERS, gains, grid_library, msd, networks, run_c, tables
 
 
 def test_least_loss_serves_and_the_nodes_are_guaranteed():
@@ -62,7 +66,7 @@ def test_uncovered_targets_get_the_least_loss_and_no_guarantee():
     library = ts.library(table, [1], ts.Question("floor", epsilon=4.0))
     chosen = library.select([[1.0], [2.0], [3.0]])
     assert chosen.policy.tolist() == [0, 0, -1]
-    assert chosen.status.tolist() == [Status.GUARANTEED, Status.INSIDE, Status.REFUSED]
+    assert chosen.status.tolist() == [Status.GUARANTEED, Status.FAILING, Status.REFUSED]
     assert library.guarantee.values["n_served"] == 1
     failing = ts.performance.table_from_matrix([[-np.inf, -np.inf], [0.0, 0.0]])
     with pytest.raises(InvalidInputError, match="fail at every target"):
@@ -280,11 +284,12 @@ def test_hysteresis_is_bounded_and_marked():
     )
 
 
-def test_a_refused_context_ends_the_hold():
+def test_a_refused_context_has_no_policy_and_ends_nothing():
     library = grid_library(outside="refuse")
     track = library.tracker(0.5)
     first = track.select([0.0, 1.0]).policy
     assert track.select([np.nan, 1.0]).policy == -1
+    assert track.policy == first
     other = track.select([2.0, 9.0])
     assert not other.held
     assert other.policy == library.select([2.0, 9.0]).policy
@@ -344,3 +349,32 @@ def test_mistakes_are_named():
         ts.library(ts.Study.of(table, policies=policies[:5]), [3], question)
     with pytest.raises(UnknownNameError, match="scope"):
         Guarantee(None, "everywhere", "proof", "")
+
+
+def test_a_target_that_no_policy_serves_has_a_status_of_its_own(tmp_path):
+    """Known to fail is not the same as unknown: in Python, tables, C and ONNX."""
+    space = ts.Grid(k=(1.0, 4.0, 4))
+    scores = [[0.0, -1.0, -9.0, -9.0], [-2.0, -1.0, 0.0, -5.0]]
+    table = ts.performance.table_from_matrix(scores, targets=space, provenance="exact")
+    library = ts.library(table, [0, 1], ts.Question("floor", epsilon=1.0))
+    library = replace(library, policies=LinearGain(np.ones((2, 1, 1))))
+    rows = np.array([[1.0], [2.0], [3.0], [4.0], [3.9], [9.0]])
+    expected = [0, 0, 0, Status.FAILING, Status.INSIDE, Status.REFUSED]
+    chosen = library.select(rows)
+    assert chosen.status.tolist() == expected
+    assert chosen.margin[3] == -4.0
+    assert chosen.policy[3] == 1
+    # What a table of regions says is what select says at its nodes.
+    assert (library.statuses() == library.select(space.points).status).all()
+    _, map_rows = map_table(library)
+    assert [row[4] for row in map_rows] == ["guaranteed"] * 3 + ["failing"]
+    if shutil.which("cc"):
+        policy, status, *_ = run_c(library, tmp_path, rows, np.zeros((6, 1)))
+        assert status.tolist() == expected
+        assert policy.tolist() == chosen.policy.tolist()
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = library_model(library).SerializeToString()
+    run = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run
+    _, policy, status = run(None, {"context": rows, "observation": np.zeros((6, 1))})
+    assert status.tolist() == expected
+    assert policy.tolist() == chosen.policy.tolist()

@@ -113,7 +113,7 @@ def test_an_estimate_is_never_called_guaranteed(kind, precision, tmp_path):
     assert Status.GUARANTEED not in {*status.tolist(), *held.tolist()}
     header = (tmp_path / "lib.h").read_text()
     assert "LIB_GUARANTEED = 0, /* never here */" in header
-    assert "LIB_ESTIMATED = 4   /* served by estimates, nothing guaranteed */" in header
+    assert "LIB_ESTIMATED = 4,  /* served by estimates, nothing guaranteed */" in header
     told = json.loads((tmp_path / "contract.json").read_text())
     assert told["guarantee"]["applies"].startswith("where the status is estimated")
     assert told["outputs"]["status"]["estimated"] == 4

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.deploy import Status
 from taskspace.errors import InvalidInputError, MissingExtraError
 from taskspace.export.onnx import export_onnx, library_model, policy_model
 from taskspace.systems import PythonPolicies
@@ -63,7 +64,7 @@ def test_selection_in_the_graph_equals_python(kind, outside):
     np.testing.assert_allclose(
         action[ok], library.act_as(policy[ok], seen[ok]), rtol=1e-12, atol=1e-13
     )
-    assert (action[~ok] == 0).all()
+    assert np.isnan(action[~ok]).all()
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -115,3 +116,16 @@ def test_names_only_and_mistakes(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingExtraError, match=r"taskspace\[export\]"):
         library_model(library)
+
+
+@pytest.mark.parametrize("stack", ["tables", "argmax"])
+def test_a_refused_context_has_no_valid_action(stack):
+    library = MAKERS["grid"](STACKS[stack], "refuse")
+    rows = np.array([[np.nan, 1.0], [1e9, 1.0]])
+    seen = observations(library.policies, len(rows))
+    action, policy, status = session(library_model(library)).run(
+        None, {"context": rows, "observation": seen}
+    )
+    assert (policy == -1).all()
+    assert (status == Status.REFUSED).all()
+    assert (action == -1).all()

@@ -28,8 +28,8 @@ def test_mat_file_of_a_grid_is_a_lookup_table(tmp_path):
     for i, j in np.ndindex(5, 7):
         chosen = library.select([x[i], y[j]])
         assert found["policy"][i, j] == chosen.policy
-        assert found["served"][i, j] == chosen.guaranteed
-        assert found["status"][i, j] == chosen.status
+        assert found["served_at_nodes"][i, j] == chosen.guaranteed
+        assert found["status_at_nodes"][i, j] == chosen.status
         assert isinstance(library.policies, LinearGain)
         for a, b in np.ndindex(2, 3):
             gain = library.policies.gain[chosen.policy, a, b]

@@ -7,6 +7,7 @@ policy; `tracker` follows a context that drifts without switching to and fro.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -292,9 +293,8 @@ class PolicyLibrary:
         policy = regions.policy[region]
         status = np.where(inside, np.int64(Status.INSIDE), np.int64(Status.OUTSIDE))
         if self.guarantee.speaks:
-            is_served = inside & regions.served[region]
-            is_served &= regions.knows(rows, region)
-            status[is_served] = self.guarantee.status
+            is_known = inside & regions.knows(rows, region)
+            status[is_known] = self._statuses[region[is_known]]
         refused = ~finite | (policy < 0)
         if self.outside == "refuse":
             refused |= ~inside
@@ -546,9 +546,21 @@ class PolicyLibrary:
     # --- what it says of itself -------------------------------------------------
 
     def statuses(self) -> Numbers:
-        """Return the `Status` at the node, or anywhere in the box, of each region."""
-        status = np.where(self.regions.served, self.guarantee.status, Status.INSIDE)
-        return np.where(self.regions.policy < 0, Status.REFUSED, status)
+        """Return the `Status` of each region: of its node alone, or anywhere in a box.
+
+        A context near a node, in its region, is `INSIDE`.
+        """
+        return self._statuses.copy()
+
+    @cached_property
+    def _statuses(self) -> Numbers:
+        regions = self.regions
+        status = np.full(regions.n_regions, np.int64(Status.INSIDE))
+        if self.guarantee.speaks:
+            status[regions.margin < 0] = Status.FAILING
+            status[regions.served] = self.guarantee.status
+        status[regions.policy < 0] = Status.REFUSED
+        return status
 
     def shares(self) -> Array:
         """Share of the regions that use each policy: of nodes, or of the volume."""

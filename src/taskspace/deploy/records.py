@@ -27,6 +27,9 @@ class Status(IntEnum):
     ESTIMATED = 4
     """An estimate says that the policy serves this context: the numbers are
     means of episodes, or a user's word. Nothing is guaranteed."""
+    FAILING = 5
+    """What is known says that no policy of the library serves this context; the one
+    that loses least is used."""
 
 
 class OutsideError(InvalidInputError):

@@ -192,14 +192,12 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
     first, last = library.measured_range
     low, high = real.up(first), real.down(last)
     band = real.nearest(hysteresis * (library.high - library.low))
-    status = library.guarantee.status
-    served = regions.served & library.guarantee.speaks
     tables = [
         reals(real, "RANGE_LOW", low),
         reals(real, "RANGE_HIGH", high),
         reals(real, "HOLD_BAND", band),
         integers("REGION_POLICY", regions.policy),
-        integers("REGION_SERVED", served.astype(np.int64)),
+        integers("REGION_STATUS", library.statuses()),
     ]
     is_timed = library.dwell_time > 0
     if is_timed:
@@ -215,7 +213,12 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
         f"typedef {name}_real real;\n",
         "\n".join(tables + more + policy_tables(library.policies, real)),
         located,
-        fill("select.c", name=name, upper=upper, refused=refused, known=status.name),
+        fill(
+            "select.c",
+            name=name,
+            upper=upper,
+            refused=refused,
+        ),
         act_source(library.policies, name, real),
         fill(
             "held.c",

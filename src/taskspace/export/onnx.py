@@ -50,7 +50,8 @@ def export_onnx(
             files[f"policy_{i}.onnx"] = model.SerializeToString()
     notes = [
         "Inputs context (batch, axis; double) and observation (batch, …); outputs "
-        "action, policy, status. A refused context gives the action zero.",
+        "action, policy, status. A refused context gives the action NaN, or −1 where "
+        "actions are numbers of a list.",
     ]
     arithmetic = "float" if isinstance(library.policies, Mlp) else "double"
     files["contract.json"] = contract_bytes(library, command, arithmetic, notes)
@@ -91,7 +92,8 @@ def library_model(library: PolicyLibrary) -> Any:
         refused = graph("Equal", policy, graph.constant(np.int64(-1)))
         for _ in acted.shape[1:]:
             refused = graph("Unsqueeze", refused, graph.constant(np.array([-1])))
-        nothing = np.zeros((), acted.kind)
+        # No action: not a number, or −1 among actions by number.
+        nothing = np.array(-1 if acted.kind == "int64" else np.nan, acted.kind)
         action = graph("Where", refused, graph.constant(nothing), action)
         graph.output(action, "action", *acted)
     graph.output(policy, "policy", "int64", ["batch"])
@@ -123,19 +125,19 @@ def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
     status = graph(
         "Where", inside, graph.status(Status.INSIDE), graph.status(Status.OUTSIDE)
     )
-    served = regions.served & library.guarantee.speaks
-    if served.any():
+    statuses = library.statuses()
+    says_more = (statuses != Status.INSIDE) & (statuses != Status.REFUSED)
+    if says_more.any():
         is_known = inside
         if node is not None:
             # Equal is not defined for double everywhere: neither above nor below.
             apart = graph("Or", graph("Less", safe, node), graph("Greater", safe, node))
             is_known = graph("And", is_known, graph.all(graph("Not", apart)))
-        if not served.all():
-            here = graph("Gather", graph.constant(served), region)
-            is_known = graph("And", is_known, here)
-        status = graph(
-            "Where", is_known, graph.status(library.guarantee.status), status
-        )
+        if (statuses == statuses[0]).all():
+            here = graph.constant(statuses[0])
+        else:
+            here = graph("Gather", graph.constant(statuses), region)
+        status = graph("Where", is_known, here, status)
     fine = inside
     if library.outside != "refuse":  # inside of finite ends is finite
         bound = graph.constant(np.array(np.finfo(np.float64).max))

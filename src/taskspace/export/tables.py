@@ -6,8 +6,8 @@
 | `nodes_NAME` | values of a grid axis: where the table is known |
 | `edges_NAME` | where each value's cell begins (n-D Lookup Table, "Flat" and "Clip") |
 | `policy` | number of the policy from 0, one per axis dim; −1 for none |
-| `served` | 1 where the policy is known to serve the node or the box |
-| `status` | what may be relied on there, by the numbers of the contract |
+| `served_at_nodes` | 1 where the policy serves the node (of boxes `served`: the box) |
+| `status_at_nodes` | what may be relied on there, by the numbers of the contract |
 | `K_1_2` | entry of the gain assigned to each node, shaped as `policy` |
 | `box_low`, `box_high` | corners of the boxes of a certified library |
 | `kp`, `ki`, … | parameters of the controller assigned to each node, likewise |
@@ -86,8 +86,11 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
     else:
         variables["points"] = regions.centres
     variables["policy"] = regions.policy.reshape(shape).astype(np.int32)
-    variables["served"] = regions.served.reshape(shape).astype(np.uint8)
-    variables["status"] = library.statuses().reshape(shape).astype(np.int32)
+    # Of a node this is the node itself, not the cell around it.
+    where = "" if isinstance(regions, BoxRegions) else "_at_nodes"
+    variables[f"served{where}"] = regions.served.reshape(shape).astype(np.uint8)
+    statuses = library.statuses().reshape(shape).astype(np.int32)
+    variables[f"status{where}"] = statuses
     stack = library.policies
     if isinstance(stack, LinearGain):
         variables["gain"] = stack.gain

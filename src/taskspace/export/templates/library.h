@@ -23,7 +23,8 @@ enum {
     ${upper}_INSIDE = ${INSIDE},     /* in the range, nothing known */
     ${upper}_OUTSIDE = ${OUTSIDE},    /* out of range, nearest policy used */
     ${upper}_REFUSED = ${REFUSED},    /* no policy */
-    ${upper}_ESTIMATED = ${ESTIMATED}   /* ${estimated} */
+    ${upper}_ESTIMATED = ${ESTIMATED},  /* ${estimated} */
+    ${upper}_FAILING = ${FAILING}     /* known not to be served; the best policy is used */
 };
 
 typedef struct {

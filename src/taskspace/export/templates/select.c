@@ -20,8 +20,8 @@ ${name}_selection ${name}_select(const real context[${upper}_N_AXES])
         return found;
     }
     found.status = inside ? ${upper}_INSIDE : ${upper}_OUTSIDE;
-    if (inside && REGION_SERVED[region] && knows(context, region)) {
-        found.status = ${upper}_${known};
+    if (inside && knows(context, region)) {
+        found.status = (int)REGION_STATUS[region];
     }
     return found;
 }
