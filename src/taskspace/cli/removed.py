@@ -37,9 +37,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--unicost": "leave out --costs, then every source costs 1",
     },
     "explore": {"--serve": _PAGE, "--host": _PAGE, "--port": _PAGE},
-    "design": {"--curve": "ask with --k for one number of gains at a time"},
     "evaluate": {"--drift": "stability while the context moves is proven by export"},
-    "export": {"--cost-factor": "--switching proves stability while contexts move"},
     "select": {"--fill": _HOLES},
     "profile": {
         "--budget": "use taskspace cover --budget",
@@ -50,10 +48,12 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--radius": "give bounds=LossBounds(radius=...) to ts.certify",
     },
     "design": {
+        "--curve": "ask with --k for one number of gains at a time",
         "--library": "make it in Python: ts.library(made.study, cover)",
         "--page": "make it in Python: ts.explore(made.study, file)",
     },
     "export": {
+        "--cost-factor": "--switching proves stability while contexts move",
         "--method": "save a cover (taskspace cover --method) and name it with --cover",
         "--rule": "make it in Python: ts.library(study, cover, rule=...)",
     },

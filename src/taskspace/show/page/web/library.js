@@ -15,6 +15,7 @@ const STATUS_WORDS = /** @type {Record<string, string>} */ ({
   estimated: "an estimate says that the policy serves this very context; nothing is guaranteed",
   inside: "inside the range, but nothing is known of this very context",
   outside: "outside of the range: the policy of the nearest context inside",
+  failing: "no policy serves this very context; the one that loses least is used",
   refused: "no policy",
 });
 

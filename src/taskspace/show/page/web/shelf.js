@@ -104,11 +104,12 @@ export class Shelf {
     if (!finite || policy < 0 || (outside === "refuse" && !inside)) {
       return { policy: -1, status: "refused", margin: NaN, region: finite ? region : -1 };
     }
-    const known = inside && this.isServed(region) && this.knows(row, region);
-    return {
-      policy, region, margin: this.arrays.margin[region],
-      status: known ? this.about.guarantee.status : inside ? "inside" : "outside",
-    };
+    const margin = this.arrays.margin[region];
+    const known = inside && this.about.guarantee.speaks && this.knows(row, region);
+    let status = inside ? "inside" : "outside";
+    if (known && this.isServed(region)) status = this.about.guarantee.status;
+    else if (known && margin < 0) status = "failing";
+    return { policy, region, margin, status };
   }
 }
 
