@@ -37,7 +37,6 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--unicost": "leave out --costs, then every source costs 1",
     },
     "explore": {"--serve": _PAGE, "--host": _PAGE, "--port": _PAGE},
-    "evaluate": {"--drift": "stability while the context moves is proven by export"},
     "select": {"--fill": _HOLES},
     "profile": {
         "--budget": "use taskspace cover --budget",
@@ -58,6 +57,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--rule": "make it in Python: ts.library(study, cover, rule=...)",
     },
     "evaluate": {
+        "--drift": "stability while the context moves is proven by export --switching",
         "--networks": _NETWORKS,
         "--network-steps": _NETWORKS,
     },
