@@ -25,7 +25,7 @@ def test_the_lower_bound_is_that_of_the_full_table(table):
     assert least == 5
     assert result.lower_bound_trainings == 5 <= result.trainings
     assert result.fewest.size == 5
-    assert not result.fewest.estimated
+    assert result.fewest.of == ""
     assert ts.select(Line(), Copy(), LINE, QUESTION, seed=0).lower_bound_trainings == 1
 
 

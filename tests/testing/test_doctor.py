@@ -19,7 +19,7 @@ from taskspace.systems import (
 from taskspace.systems.environment import Environment
 from taskspace.systems.linear import LinearSystem
 from taskspace.testing import assert_system, check_environment, check_system
-from taskspace.trainers import Lqr
+from taskspace.trainers import Lqr, Trained, Trainer
 from tests.helpers import refused, taskspace
 from tests.systems import own
 
@@ -295,3 +295,37 @@ def test_one_state_that_makes_the_cost_is_a_warning():
     assert_system(motor())  # a warning is no failure
     shown = taskspace("doctor", "tests.systems.own:pendulum")
     assert "cost of each state" in shown.stdout
+
+
+class Closures(Trainer):
+    """Functions as policies: two of the same training are never one object."""
+
+    id, n_policies = "closures", 1
+
+    def __init__(self, draw):
+        self.draw = draw
+
+    def train(self, system, contexts, *, seed, progress=None):
+        gains = [self.draw(seed) * row[0] for row in contexts]
+        made = [lambda x, gain=gain: gain * x for gain in gains]
+        return Trained(PythonPolicies(made), np.zeros((len(made), 1), np.int64))
+
+
+def score(context, policy):
+    return -((policy(1.0) - context["k"]) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("draw", "ok"),
+    [
+        (lambda seed: np.random.default_rng(seed).random(), True),
+        (lambda seed: np.random.default_rng().random(), False),
+    ],
+    ids=["seeded", "not seeded"],
+)
+def test_policies_are_compared_by_what_they_do(draw, ok):
+    system = FunctionSystem(score, [ContextAxis("k", 1.0)])
+    checks = {c.check: c for c in check_system(system, Closures(draw))}
+    assert checks["trainer"].ok is ok, checks["trainer"].detail
+    if not ok:
+        assert "score differently" in checks["trainer"].detail

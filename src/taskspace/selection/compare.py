@@ -72,8 +72,7 @@ def fewest_trainings(
         why = why or "any point of the box may be trained, not only those of the table"
     why = why or _differs(table, ledger, question)
     bound = 1 if why else max(1, int(least.lower_bound))
-    estimated = question.provenance_of(table) != "exact"
-    return Fewest(bound, least.size, why, estimated)
+    return Fewest(bound, least.size, why, question.provenance_of(table))
 
 
 def _sources_of(table: xr.Dataset) -> Candidates:

@@ -12,6 +12,7 @@ from taskspace.cover.base import Cover
 from taskspace.errors import ContradictionError, InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance
 
 COVERED = "covered"
 """The stop reason when every target is served, by evaluation."""
@@ -94,18 +95,20 @@ class Fewest:
             the table says nothing about this selection.
         size: of the smallest cover of the table that was found.
         why_no_bound: why the table says nothing about this selection; empty if it does.
-        estimated: whether the table itself is an estimate, so the bound is one, too.
+        provenance: where the numbers of the table come from: the bound is proven of
+            this table, and of nothing else if these are estimates.
     """
 
     lower_bound: int
     size: int
     why_no_bound: str = ""
-    estimated: bool = False
+    provenance: Provenance = "exact"
 
     @property
     def of(self) -> str:
-        """What a sentence about the bound must add: of which table it is."""
-        return " of the estimated table" if self.estimated else ""
+        """What a sentence about the bound must add: ` of the estimated table`."""
+        words = PROVENANCE_WORDS[self.provenance]
+        return f" of {words.table}" if words.scope else ""
 
     def check(self, trainings: int) -> None:
         """Refuse a selection that covers all with fewer trainings than are needed.
@@ -156,6 +159,8 @@ class SelectResult:
             `seed`, `state` and `reason`.
         statement: what the coverage is a statement about.
         fewest: what the table of all candidates allows, where that is known.
+        close: numbers of the targets that count as served, and would not if every
+            score were two standard errors lower.
     """
 
     question: Question
@@ -176,6 +181,15 @@ class SelectResult:
     failures: list[dict[str, Any]] = field(default_factory=list)
     statement: str = ""
     fewest: Fewest | None = None
+    close: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def scope(self) -> str:
+        """What "covered" must say beside it, e.g. ` on the estimated table`."""
+        if self.study is None:
+            return ""
+        words = PROVENANCE_WORDS[self.question.provenance_of(self.study)]
+        return f" {words.scope}" if words.scope else ""
 
     def __repr__(self) -> str:
         share = f"{100 * self.covered_at_least:.4g} %"
@@ -184,11 +198,16 @@ class SelectResult:
         lines = [
             f"Selection by {self.selector}: {self.trainings:,} trainings, "
             f"{self.environment_steps:,} environment steps; {self.stop_reason}",
-            f"  serves {share} of the targets: {self.question.statement}",
+            f"  serves {share} of the targets{self.scope}: {self.question.statement}",
             f"  {self.cover}".replace("\n", "\n  "),
         ]
-        if (least := self.lower_bound_trainings) > 1:
-            lines.append(f"  no selector of these candidates needs fewer than {least}")
+        if len(self.close):
+            lines.append(f"  {len(self.close)} of them by less than 2 standard errors")
+        if self.fewest is not None and (least := self.lower_bound_trainings) > 1:
+            lines.append(
+                f"  no selector of these candidates needs fewer than {least}"
+                f"{self.fewest.of}"
+            )
         if self.failures:
             lines.append(f"  {len(self.failures)} trainings failed: see .failures")
         return "\n".join(lines)
@@ -217,6 +236,7 @@ class SelectResult:
             "covered_at_least": self.covered_at_least,
             "unserved": self.unserved,
             "without_reference": self.without_reference,
+            "close": self.close,
             "lower_bound_trainings": self.lower_bound_trainings,
             "reference": self.reference,
             "history": self.history,

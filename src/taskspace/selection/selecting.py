@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 import numpy as np
 import xarray as xr
 
-from taskspace._util.arrays import Array
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger
@@ -275,7 +275,25 @@ def conclude(
         failures=bad_sources(ledger, question, seen),
         statement=_note(selection, n_done),
         fewest=fewest,
+        close=close_targets(question, study, covered),
     )
+
+
+def close_targets(question: Question, study: Study | None, served: Mask) -> Numbers:
+    """Return served targets that would not be if scores were 2 standard errors lower.
+
+    Args:
+        question: what is asked.
+        study: what is known; without standard errors no target is close.
+        served: which targets count as served.
+    """
+    table = None if study is None else question.table_of(study)
+    if table is None or not {"performance", "standard_error"} <= set(table.data_vars):
+        return np.empty(0, np.int64)
+    # A policy that failed has no error: −inf stays −inf.
+    lower = table["performance"] - 2 * table["standard_error"].fillna(0.0)
+    losses = question.losses(table.assign(performance=lower)).values
+    return np.flatnonzero(served & ~(losses <= question.epsilon).any(0))
 
 
 def _note(selection: SelectionLoop, n_done: int) -> str:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from taskspace._util.words import data_size, time_span
 from taskspace.errors import TaskspaceError
 from taskspace.performance.work import FULL_TABLE_CELLS
-from taskspace.policies import Policy
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.episodic import EpisodicSystem
 from taskspace.systems.function import FunctionSystem, PythonPolicies
@@ -317,7 +316,26 @@ def _trainer_is_pure(trial: SystemTrial) -> Verdict:
     first, seconds = trial.trained
     if seconds > LONG_TRAINING:
         return None, f"Skipped: one training took {seconds:.0f} s."
-    return _compare_policies(first, trial.trained_again[0])
+    again = trial.trained_again[0]
+    for name, array in first.arrays().items():
+        # Objects have no values to compare; what they do is compared below.
+        if array.dtype != object and not np.array_equal(array, again.arrays()[name]):
+            return False, (
+                f"Two trainings with the same seed differ in {name!r}: all randomness "
+                "must come from the seed."
+            )
+    scores, same, other = (
+        trial.system.performance(each, trial.contexts())
+        for each in (first, first, again)
+    )
+    if _difference(scores, same):
+        return None, "Skipped: two evaluations of the same policies differ."
+    if difference := _difference(scores, other):
+        return False, (
+            "The policies of two trainings with the same seed score differently (by up "
+            f"to {difference:g}): all randomness must come from the seed."
+        )
+    return True, "Two trainings with the same seed give policies that do the same."
 
 
 def _cost(trial: SystemTrial, n_sources: int, n_targets: int) -> Verdict:
@@ -392,16 +410,6 @@ def _alive(dead: list[str]) -> Verdict:
         "physics. A field that is computed from it once (as total_mass from masscart) "
         "must be computed again."
     )
-
-
-def _compare_policies(first: Policy, again: Policy) -> Verdict:
-    for name, array in first.arrays().items():
-        if not np.array_equal(array, again.arrays()[name]):
-            return False, (
-                f"Two trainings with the same seed differ in {name!r}: all randomness "
-                "must come from the seed."
-            )
-    return True, "Two trainings with the same seed are the same."
 
 
 def _difference(first: NDArray[Any], again: NDArray[Any]) -> float:

@@ -167,9 +167,15 @@ def _show(run: SelectionRun, figures: list[Path]) -> None:
     things = "training" if result.trainings == 1 else "trainings"
     console.print(
         f"[bold]{result.trainings} {things}[/bold] by {result.selector} cover "
-        f"{_share(result)} of {result.cover.n_targets:,} targets: "
+        f"{_share(result)} of {result.cover.n_targets:,} targets{result.scope}: "
         f"{result.stop_reason}."
     )
+    if len(result.close):
+        warn(
+            f"{len(result.close)} of these targets meet the question by less than two "
+            "standard errors, so fresh episodes may refute some of them: "
+            f"{first_few([str(target) for target in result.close])}."
+        )
     _show_without_reference(result)
     asked = result.question
     compares = any(demand.rule.reference != "none" for demand in asked.demands)
@@ -213,6 +219,6 @@ def _show(run: SelectionRun, figures: list[Path]) -> None:
     for figure in figures[:1]:
         console.print(f"Figure {shown(figure)}")
     console.print(
-        f"Run in {shown(run.path)} ({run.seconds:.1f} s). Next: taskspace cover "
+        f"Run in {shown(run.path)} ({run.seconds:.1f} s). Next: taskspace certify "
         f"{shown(run.path)} {question_options(result.question)}"
     )

@@ -27,6 +27,7 @@ from taskspace.runs.results import Results
 from taskspace.show.figures.map import context_map, draw_context_map, regions_of
 from taskspace.show.style import METHOD_COLOURS, panels, save
 from taskspace.spaces import Points, Space
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,14 @@ class CoveragePlot:
         curves: one per method.
         covers: method, number of sources and coverage of covers without a curve.
         lower_bound: no selection with fewer sources covers as much.
+        provenance: where the numbers of the table come from that this is proven of.
     """
 
     title: str
     curves: list[Curve]
     covers: list[tuple[str, int, float]]
     lower_bound: float | None
+    provenance: Provenance = "exact"
 
 
 def coverage_plot(results: Results, question: Question) -> CoveragePlot:
@@ -99,6 +102,7 @@ def coverage_plot(results: Results, question: Question) -> CoveragePlot:
             if cover.method not in drawn
         ],
         lower_bound=max((cover.lower_bound for cover in covers), default=None),
+        provenance=results.provenance,
     )
 
 
@@ -140,9 +144,11 @@ def _draw_covers(axes: Axes, plot: CoveragePlot) -> None:
             zorder=5,
         )
     if plot.lower_bound is not None:
+        words = PROVENANCE_WORDS[plot.provenance]
+        of = f" of {words.table}" if words.scope else ""
         axes.axvline(plot.lower_bound, color="black", linestyle=":", linewidth=1)
         axes.annotate(
-            f"proven: at least {plot.lower_bound:g}",
+            f"proven{of}: at least {plot.lower_bound:g}",
             (plot.lower_bound, 0.02),
             xytext=(4, 0),
             textcoords="offset points",
@@ -218,7 +224,9 @@ def coverage(
             )
         )
     bound = greedy_cover(sets).lower_bound
-    return draw_coverage([CoveragePlot(question.statement, curves, [], bound)])
+    provenance = question.provenance_of(study)
+    plot = CoveragePlot(question.statement, curves, [], bound, provenance)
+    return draw_coverage([plot])
 
 
 def save_figures(study: Study, results: Results, folder: Path) -> list[Path]:
