@@ -68,7 +68,7 @@ def test_the_run_is_as_it_was_written(run):
 def test_the_whole_box_is_proven_and_exported(run, tmp_path):
     """Selected within 0.4 at the nodes; 0.6 is then proven everywhere."""
     proof = call("certify", run, *ASKED)
-    assert "proof: Every (k, c) in the box, not only the grid, is within 0.6" in proof
+    assert "proof Every (k, c) in the box, not only the grid, is within 0.6" in proof
     said = call("export", run, *ASKED, "--certified", "--to", tmp_path / "lib")
     assert "source" in said
     library = ts.PolicyLibrary.load(tmp_path / "lib")
