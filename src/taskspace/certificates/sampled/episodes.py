@@ -22,7 +22,7 @@ from taskspace._util.arrays import Array
 from taskspace._util.betting import BettingTests, check_confidence
 from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.statements.claims import Certificate
-from taskspace.certificates.statements.words import FreshFacts
+from taskspace.certificates.statements.words import FreshFacts, context_words
 from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import source_space, target_space
@@ -42,6 +42,7 @@ SHARES = (0.5, 0.25, 0.25)
 # Returns may pass their declared bounds by this share: they are sums in float32.
 ROUNDING = 1e-5
 SHOWN_TARGETS = 20
+SHOWN_UNDECIDED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,7 @@ def check_on_fresh_episodes(
     current = np.array(assignment, np.int64)
     tried: list[NDArray[np.int64]] = []
     played = np.zeros(n_targets, np.int64)
+    expected = np.full(n_targets, np.inf)
     shares = SHARES[: table.sizes["source"]]
     waiting = np.flatnonzero(assignment >= 0)
     for number, share in enumerate(shares):
@@ -127,7 +129,7 @@ def check_on_fresh_episodes(
             describe_selection(table, question, judged, system, policies),
             game.contents(),
         )
-        outcome, counts = game.play(
+        outcome, counts, expected[waiting] = game.play(
             waiting,
             current[waiting],
             level * part / len(waiting),
@@ -152,6 +154,7 @@ def check_on_fresh_episodes(
         current,
         assignment,
         played,
+        expected,
         sources,
         targets,
         is_cut=clock.left <= 0,
@@ -202,6 +205,7 @@ def _certificate(
     current: NDArray[np.int64],
     before: NDArray[np.integer],
     played: NDArray[np.int64],
+    expected: Array,
     sources: Space,
     targets: Space,
     *,
@@ -229,6 +233,10 @@ def _certificate(
     for code, name in ((REFUTED, "refuted"), (UNDECIDED, "undecided")):
         few = np.flatnonzero(status == code)[:SHOWN_TARGETS]
         values[f"{name}_contexts"] = [targets.context(int(t)) for t in few]
+    undecided = np.flatnonzero((status == UNDECIDED) & (played > 0))
+    n_expected = float(expected[undecided].max(initial=0.0))
+    if 0 < n_expected < np.inf:
+        values["n_expected_episodes"] = n_expected
     holds = counts["certified"] == len(status)
     facts = FreshFacts(
         question=question,
@@ -242,6 +250,11 @@ def _certificate(
         n_added=values["n_added"],
         n_episodes=values["episodes"],
         is_cut=is_cut and counts["undecided"] > n_untried,
+        undecided=tuple(
+            context_words(targets.context(int(t)), targets.names)
+            for t in undecided[:SHOWN_UNDECIDED]
+        ),
+        n_expected=n_expected,
     )
     kind = "confidence" if counts["certified"] or counts["refuted"] else "vacuous"
     scope = "every target of the grid"
@@ -303,8 +316,12 @@ class _Game:
         max_episodes: int,
         clock: Clock,
         progress: Progress | None,
-    ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-        """Return status of each pair, and the episodes that it took."""
+    ) -> tuple[NDArray[np.int8], NDArray[np.int64], Array]:
+        """Return status of each pair, episodes that it took, and that it may take.
+
+        The last is an extrapolation, per policy: the capital of the bets goes on
+        growing as it did so far.
+        """
         n_policies = self.n_policies
         low, high = self._range(targets, sources)
         need = (self.threshold[targets] - low) / (high - low)
@@ -347,7 +364,10 @@ class _Game:
             if progress is not None:
                 n_decided = int((outcome != UNDECIDED).sum())
                 progress("fresh", n_decided, len(outcome), f"after {used} episodes")
-        return outcome, counts
+        above, below = (one.reshape(-1, n_policies) for one in tests.expected_samples())
+        served = above.max(1) if worst else above.min(1)
+        failed = below.min(1) if worst else below.max(1)
+        return outcome, counts, np.minimum(served, failed)
 
     def _range(
         self, targets: NDArray[np.int64], sources: NDArray[np.int64]

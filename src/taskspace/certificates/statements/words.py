@@ -1,5 +1,6 @@
 """The sentences of certificates: one renderer, which speaks from typed fields."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -364,6 +365,9 @@ class FreshFacts:
         n_episodes: how many were played.
         pilot: how the sources were selected, if on other episodes.
         is_cut: the time limit ended it before all was decided.
+        undecided: contexts of the first few that were tried and are undecided.
+        n_expected: episodes for a source at a target that may decide all of these,
+            infinite where what was seen does not tell.
     """
 
     question: Question
@@ -378,6 +382,8 @@ class FreshFacts:
     n_episodes: int
     pilot: PilotFacts | None = None
     is_cut: bool = False
+    undecided: tuple[str, ...] = ()
+    n_expected: float = math.inf
 
     @property
     def sentence(self) -> str:
@@ -397,6 +403,8 @@ class FreshFacts:
                 f"{self.n_refuted:,} certainly not, {self.n_undecided:,} undecided"
                 f"{untried if self.n_untried else ''}.",
             ]
+            if self.undecided:
+                parts.append(self._undecided_words)
             if self.is_cut:
                 parts.append("The time limit ended it: a longer one may decide more.")
         if self.n_reassigned:
@@ -410,6 +418,25 @@ class FreshFacts:
         if self.pilot is not None:
             parts.append(self.pilot.sentence)
         return " ".join(parts)
+
+    @property
+    def _undecided_words(self) -> str:
+        """Which targets are undecided, and what would decide them."""
+        n_more = self.n_undecided - self.n_untried - len(self.undecided)
+        more = f" and {n_more:,} more" if n_more else ""
+        which = f"Undecided: {'; '.join(self.undecided)}{more}."
+        if math.isinf(self.n_expected):
+            return (
+                f"{which} Their means lie too near the level, against the range of "
+                "returns, to say how many episodes would decide."
+            )
+        digits = 10 ** max(0, math.floor(math.log10(self.n_expected)) - 1)
+        n_episodes = math.ceil(self.n_expected / digits) * digits
+        wide = ", for the range of returns is wide against their margins"
+        return (
+            f"{which} By what was seen, about {n_episodes:,} episodes for each "
+            f"(max_episodes) would decide{wide if n_episodes > 1000 else ''}."
+        )
 
 
 def share_sentence(
