@@ -11,6 +11,7 @@ from taskspace.certificates.boxes.enclosures import (
     NoEnclosureError,
     enclosure_for,
 )
+from taskspace.deploy import Status
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid
 from taskspace.systems.linear.measures import MEASURES
@@ -247,3 +248,24 @@ def test_what_has_no_levels_is_said():
             enclosure_for(plant(), policies(plant(), "pi"), np.ones((2, 1)), question)
     finally:
         del MEASURES["trace"]
+
+
+@pytest.mark.parametrize("measure", ["disk_margin", "hinf"])
+def test_a_norm_at_a_context_is_an_estimate_and_over_a_box_a_proof(measure):
+    """Norms at contexts are computed in doubles: one was 2.3e-5 below the truth."""
+    system = plant()
+    study = ts.evaluate_policies(system, Pi([0.4], [0.2]), ts.Grid(k=(0.5, 1.0, 3)))
+    worst = float(-system.scores(measure, study.policies, CONTEXTS[:81]).min())
+    question = ts.Question("floor", measure=measure, epsilon=worst + 0.05 * abs(worst))
+    assert question.provenance_of(study) == "computed"
+    proofs = ts.certify(study, question, time_limit=20)
+    assert proofs["grid cover"].holds
+    assert proofs["grid cover"].kind == "estimate"
+    assert "double precision" in proofs["grid cover"].why
+    assert proofs["continuum cover"].holds
+    assert proofs["continuum cover"].kind == "proof"
+    library = ts.library(study, ts.minimum_cover(study, question))
+    assert library.select({"k": 0.5}).status == Status.ESTIMATED
+    # The cost is decided exactly.
+    costs = ts.certify(study, ts.Question("floor", epsilon=1e3), time_limit=5)
+    assert costs["grid cover"].kind == "proof"

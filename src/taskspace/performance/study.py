@@ -318,7 +318,7 @@ class Study:
 
     @property
     def provenance(self) -> Provenance:
-        """Where the numbers come from: `exact`, `sampled` or `given`."""
+        """Where the numbers come from: `exact`, `computed`, `sampled`, `given`."""
         return provenance_of(self.table)
 
     @property

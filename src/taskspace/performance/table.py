@@ -15,15 +15,14 @@ An `xarray.Dataset` with dims in the order `source, policy, target, episode`:
 | `returns` | source, policy, target, episode | per-episode returns, if simulated |
 
 Contexts are coordinates: `source_k`, `target_k`, … for a context axis `k`; a text
-`source_kind` says where policies come from if not all are trained. The
-attribute `provenance` says where the numbers come from (`exact`, `sampled`, `given`),
-`n_episodes` how many episodes a sampled one is the mean of. Every row, every column
-and every variable says it too (`provenance_source`, `provenance_target`), so that
-tables which are joined or patched do not pass for exact.
+`source_kind` says where policies come from if not all are trained. The attribute
+`provenance` says where the numbers come from (`exact`, `computed` in double precision,
+`sampled`, `given`), `n_episodes` how many episodes a sampled one is the mean of. Every
+row, every column and every variable says it too (`provenance_source`,
+`provenance_target`), so that tables which are joined or patched do not pass for exact.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from itertools import chain
 from typing import Any, get_args
 
 import numpy as np
@@ -77,7 +76,7 @@ NO_SCORES = ("best_known", "environment_steps", "trained_on")
 SCORES = tuple(name for name in DIMS if name not in NO_SCORES)
 """Variables of J that make a table exact, if all of them are."""
 
-WEAKER: dict[Provenance, int] = {"exact": 0, "sampled": 1, "given": 2}
+WEAKER: dict[Provenance, int] = {"exact": 0, "computed": 1, "sampled": 2, "given": 3}
 """What a mixed table is called: the one with the larger number."""
 
 BEST_OF_TABLE = "best of the table"
@@ -164,18 +163,15 @@ def provenance_of(table: xr.Dataset, measures: Collection[str] = ()) -> Provenan
         said.add("sampled")
     if table.attrs.get("n_episodes"):
         said.add("sampled")
-    if said == {"exact"} and not _is_whole(table, measures):
-        return "given"
+    if said == {"exact"}:
+        # Rows, columns and scores must say it too.
+        if not all(name in table.coords for name in ORIGINS):
+            return "given"
+        reduced = [reduced_name(m, judge) for m in measures for judge in REDUCTIONS]
+        for name in (*SCORES, *measures, *reduced):
+            if name in table:
+                said.add(str(table[name].attrs.get("provenance", "given")))
     return max(get_args(Provenance), key=lambda word: (word in said, WEAKER[word]))
-
-
-def _is_whole(table: xr.Dataset, measures: Collection[str]) -> bool:
-    """Whether rows, columns and scores of a table say that they are exact."""
-    asked = [(m, *(reduced_name(m, judge) for judge in REDUCTIONS)) for m in measures]
-    scores = [name for name in (*SCORES, *chain(*asked)) if name in table]
-    return all(name in table.coords for name in ORIGINS) and all(
-        table[name].attrs.get("provenance") == "exact" for name in scores
-    )
 
 
 def source_space(table: xr.Dataset) -> Grid | Points | None:

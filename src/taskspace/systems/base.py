@@ -14,7 +14,7 @@ from taskspace.spaces import Space
 from taskspace.systems.linear.measures import MEASURES as MEASURES
 from taskspace.systems.objective import Objective
 
-Provenance = Literal["exact", "sampled", "given"]
+Provenance = Literal["exact", "computed", "sampled", "given"]
 """Where numbers come from: closed form or solver, episodes, or a user's word."""
 
 
@@ -39,6 +39,13 @@ class ProvenanceWords(NamedTuple):
 PROVENANCE_WORDS: dict[str, ProvenanceWords] = {
     "exact": ProvenanceWords(
         "the table", "", "by the exact numbers of the table", "J is exact", ""
+    ),
+    "computed": ProvenanceWords(
+        "the table in double precision",
+        "on the table in double precision",
+        "by numbers computed in double precision",
+        "J is computed in double precision",
+        "Its numbers are computed in double precision, so it is an estimate.",
     ),
     "sampled": ProvenanceWords(
         "the estimated table",

@@ -1,6 +1,6 @@
 """What every certificate says, and what it may call itself: decided here alone.
 
-A statement has two legs: the numbers it uses (`exact`, `sampled` or `given`, see
+A statement has two legs: the numbers it uses (`exact` or weaker, see
 `taskspace.systems.base.Provenance`) and the argument that leads from them to it. Exact
 numbers and a rigorous argument make a proof. Sampled or given numbers never do,
 whatever the argument: a conclusion from them is an estimate, and says which table it

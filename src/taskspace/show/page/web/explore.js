@@ -7,7 +7,7 @@ import { count } from "./numbers.js";
 import { Panel } from "./panel.js";
 
 const KINDS = /** @type {Record<string, string>} */ ({
-  exact: "exact numbers", sampled: "means of episodes", given: "given numbers",
+  exact: "exact numbers", computed: "numbers in double precision", sampled: "means of episodes", given: "given numbers",
 });
 
 /**

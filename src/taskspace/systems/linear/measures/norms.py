@@ -4,9 +4,11 @@ By level sets (Bruinsma & Steinbuch 1990): $\|G\|_\infty > \gamma$ if and only i
 Hamiltonian matrix of γ has eigenvalues on the imaginary axis, the frequencies at which
 a singular value of $G(j\omega)$ is γ. From a first γ, the largest gain at a few
 frequencies, the gain is taken at the middles of the intervals between the crossings
-until there are none. What is returned is the gain at some frequency: never above the
-norm, and within `TOLERANCE` of it (1e-6 if it is next to the gain at the infinite
-frequency).
+until there are none. What is returned is the gain at some frequency, in double
+precision: up to rounding it is not above the norm, and within `TOLERANCE` of it (1e-6
+if it is next to the gain at the infinite frequency). Rounding costs more than that
+where modes are close to the boundary of stability or of very different speeds. So a
+level at a context is an estimate; levels over boxes are proven (bounded real lemma).
 
 Discrete time is mapped to continuous time by $z = (1 + s) / (1 - s)$, which changes no
 norm.
@@ -24,6 +26,7 @@ from taskspace.policies import Policy
 from taskspace.systems.linear.measures.base import ClosedLoops, LoopMeasure
 
 if TYPE_CHECKING:
+    from taskspace.systems.base import Provenance
     from taskspace.systems.linear.base import LinearSystem
 
 BLOCK = 500
@@ -44,6 +47,7 @@ class NormMeasure(LoopMeasure):
     """
 
     larger_is_better: bool = False
+    provenance: "Provenance" = "computed"
     channel: ClassVar[tuple[str, str]]
     """Names of B_w and C_z among the matrices of `ClosedLoops`."""
     direct: ClassVar[float] = 0.0
