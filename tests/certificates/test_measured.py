@@ -17,6 +17,7 @@ from taskspace.certificates.boxes.enclosures.search import (
     serves_cells,
 )
 from taskspace.certificates.boxes.shrink import _fine_edges
+from taskspace.cover.ask import CoverProblem
 from taskspace.cover.base import Clock
 from taskspace.measured import ErrorBounds
 from tests.certificates import exact
@@ -194,3 +195,23 @@ def test_what_is_derived_for_exact_contexts_says_nothing_of_measured_ones(study)
     assert result["loss rates"].kind == "vacuous"
     assert result.balls is None
     assert "measured" in result["grid cover"].why
+
+
+@pytest.mark.parametrize("kind", ["grid", "points"])
+def test_an_error_finer_than_the_targets_says_so(kind):
+    """Steps of 20 %, an error of 5 %: the answer is that for exact contexts."""
+    rows = np.geomspace(1.0, 1.2**5, 6)
+    space = ts.Grid(k=rows) if kind == "grid" else ts.Points(["k"], rows)
+    scores = -np.abs(np.subtract.outer(rows, rows))
+    table = ts.performance.table_from_matrix(scores, targets=space)
+    words = "No target has another within the error (k ± 5 %)"
+    for error, is_said in (("5%", True), ("25%", False), (None, False)):
+        asked = {} if error is None else {"error": {"k": error}}
+        question = ts.Question("regret", epsilon=0.5, **asked)
+        study = ts.Study.of(table)
+        proofs = ts.certify(study, question, time_limit=2)
+        assert (words in proofs["grid cover"].why) == is_said
+        notes = " ".join(CoverProblem(study, question).notes)
+        assert (words in notes) == is_said
+        library = ts.library(study, ts.minimum_cover(study, question))
+        assert (words in library.guarantee.statement) == is_said

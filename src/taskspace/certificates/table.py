@@ -13,6 +13,7 @@ from taskspace.certificates.statements.claims import (
 from taskspace.certificates.statements.words import caution_sentence, grid_sentence
 from taskspace.cover import lower_bounds
 from taskspace.cover.answer import assigned_errors
+from taskspace.sets.erosion import coarse_sentence
 from taskspace.systems.base import PROVENANCE_WORDS
 
 QUICK_BOUNDS = ("size", "packing", "dual ascent")
@@ -58,6 +59,8 @@ def certify_grid(case: Case) -> list[Certificate]:
         caution_sentence(case.system, question),
         error,
     )
+    coarse = coarse_sentence(question.error, case.study.targets)
+    why = f"{why} {coarse}".rstrip()
     certificate = Certificate(
         "grid cover",
         bool((cover.assignment >= 0).all()),

@@ -24,6 +24,7 @@ from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
+from taskspace.sets.erosion import coarse_sentence
 
 __all__ = ["CoverProblem"]
 
@@ -66,7 +67,8 @@ class CoverProblem:
     @property
     def notes(self) -> list[str]:
         """What a person should know before any number."""
-        return self.study.notes
+        coarse = coarse_sentence(self.question.error, self.study.targets)
+        return [*self.study.notes, *filter(None, [coarse])]
 
     def find_cover(
         self, method: str, *, time_limit: float = 60.0, seed: int = 0, **options: Any

@@ -30,6 +30,7 @@ from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import family_rows
 from taskspace.questions import Question, as_question
+from taskspace.sets.erosion import coarse_sentence
 from taskspace.spaces import log_axes_of
 from taskspace.systems.base import PROVENANCE_WORDS
 from taskspace.systems.linear import LinearSystem
@@ -176,7 +177,8 @@ def _guarantee_at_targets(
         kind = "estimate"
         statement += (
             " Of the contexts within the error only the targets were looked at, so "
-            "this is an estimate; a certified cover speaks of all of them."
+            "this is an estimate; a certified cover speaks of all of them. "
+            f"{coarse_sentence(question.error, study.targets)}"
         )
     least = float(margin[served].min()) if n_served else None
     values = {"n_targets": n, "n_served": n_served, "least_margin": least}

@@ -150,6 +150,28 @@ def windows_of(error: ErrorBounds, space: Grid | Points) -> Windows:
     return Windows((), offsets, members)
 
 
+def coarse_sentence(error: ErrorBounds | None, space: Grid | Points | None) -> str:
+    """Return that no context has another within the error; empty where one has.
+
+    Args:
+        error: of the measured context, None for none.
+        space: the targets.
+    """
+    if error is None or space is None:
+        return ""
+    windows = windows_of(error, space)
+    if windows.members is None:
+        alone = all((first == last).all() for _, first, last in windows.axes)
+    else:
+        alone = len(windows.members) == space.size
+    if not alone:
+        return ""
+    return (
+        f"No target has another within the error ({error.words}), so this is the "
+        "answer for contexts that are known exactly; certify, or take a finer grid."
+    )
+
+
 @numba.njit(cache=True, nogil=True)
 def _erode_grid(grids, first, last, kind):  # pragma: no cover
     n_rows, n_outer, n, inner = grids.shape
