@@ -18,8 +18,8 @@ ASSETS = Path(__file__).parents[1] / "assets"
 SIZES = {("signed", "minimum"): 3, ("regret", "minimum"): 7, ("regret", "greedy"): 7}
 
 
-def test_a_run_of_format_3():
-    run = ts.open(ASSETS / "run-v3")
+def test_a_run_of_format_4():
+    run = ts.open(ASSETS / "run-v4")
     covers = run.results.covers
     found = {(a.question.criterion, a.cover.method): a.cover.size for a in covers}
     assert found.items() >= SIZES.items()
@@ -29,13 +29,13 @@ def test_a_run_of_format_3():
     question = ts.Question("regret", epsilon=0.2)
     assert ts.minimum_cover(question.sets(table)).size == 7
     assert run.policies.arrays()["gain"].shape == (16, 2, 1, 2)
-    assert not RunStore.open(ASSETS / "run-v3").damages()
-    assert taskspace("verify", ASSETS / "run-v3").returncode == 0
+    assert not RunStore.open(ASSETS / "run-v4").damages()
+    assert taskspace("verify", ASSETS / "run-v4").returncode == 0
 
 
-def test_a_run_of_format_3_goes_on(tmp_path):
+def test_a_run_of_format_4_goes_on(tmp_path):
     """The stored policies, table and covers are used, not made again."""
-    shutil.copytree(ASSETS / "run-v3", tmp_path / "run")
+    shutil.copytree(ASSETS / "run-v4", tmp_path / "run")
     options = ["space.n=4", "trainer.n_policies=2", "cover.n_repeats=3"]
     assert run_experiment(load_experiment("msd", options), tmp_path / "run").reused
     fresh = run_experiment(load_experiment("msd", options), tmp_path / "fresh")

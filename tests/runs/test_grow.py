@@ -108,7 +108,7 @@ def test_kept_cells_that_are_damaged_are_evaluated_again(
     earlier = tmp_path / "grown" / "earlier-0"
     manifest = earlier / "manifest.jsonl"
     if damaged in ("chunk", "all"):
-        (earlier / "table.zarr/performance/c/0/0/0").write_bytes(b"x" * 50)
+        (earlier / "table/block-00000.npz").write_bytes(b"x" * 50)
     if damaged in ("line", "all"):
         text = manifest.read_text()
         manifest.write_text(
@@ -162,7 +162,6 @@ class KilledError(BaseException):
 AT = {
     "before": (store_module, "set_aside"),
     "asked": (store_module, "write_atomically"),
-    "made": (store_module, "create_arrays"),
     "taken over": (execute_module.Before, "policies"),
     "train": (execute_module, "_work_off"),
 }

@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.table import ORIGINS
 from taskspace.runs import RunStore
 from tests.helpers import refused, taskspace, zipped
 
@@ -139,18 +138,3 @@ def test_the_module_is_found_beside_the_run(alone, monkeypatch):
     run = RunStore.open(alone, trust=True)
     assert run.experiment.built_system.axes[0].unit == "m"
     forget_module(monkeypatch)
-
-
-def test_a_table_is_read_from_any_store_that_fsspec_knows(made):
-    """What docs/clusters.md says of object stores, with one in memory."""
-    import fsspec
-    import xarray as xr
-
-    store = fsspec.filesystem("memory")
-    path = made / "runs" / "own"
-    table = path / "trainings" / "table.zarr"
-    store.put(str(table), "/bucket/table.zarr", recursive=True)
-    there = xr.open_zarr("memory://bucket/table.zarr", consolidated=False)
-    here = RunStore.open(path).table()["performance"].drop_vars(ORIGINS).load()
-    xr.testing.assert_equal(there["performance"].load(), here)
-    assert set(there["performance"].coords) == {"source_length", "target_length"}

@@ -4,13 +4,13 @@ import json
 import math
 import os
 import shutil
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import google_crc32c
 import msgspec
 import numpy as np
 
@@ -97,18 +97,13 @@ def no_links_out(folder: Path) -> None:
                 inside(folder, path)
 
 
-def checksum(data: bytes | np.ndarray) -> str:
-    """CRC-32C of some bytes, as eight hexadecimal digits.
+def checksum(data: bytes) -> str:
+    """CRC-32 of some bytes, as eight hexadecimal digits.
 
     Args:
-        data: the bytes, or an array of which they are taken without a copy.
+        data: the bytes.
     """
-    if isinstance(data, np.ndarray):
-        if not data.size:
-            return checksum(b"")
-        data = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        data.flags.writeable = False
-    return f"{google_crc32c.value(data):08x}"
+    return f"{zlib.crc32(data):08x}"
 
 
 def seal(content: Any) -> str:
@@ -121,7 +116,7 @@ def seal(content: Any) -> str:
         body = msgspec.json.encode(content).decode()
     else:
         body = json.dumps(plain(content), ensure_ascii=False)
-    return f'{{"crc32c": "{checksum(body.encode())}", "content": {body}}}\n'
+    return f'{{"crc32": "{checksum(body.encode())}", "content": {body}}}\n'
 
 
 def unseal(text: str, kind: Any = Any) -> Any:
@@ -133,7 +128,7 @@ def unseal(text: str, kind: Any = Any) -> Any:
     """
     head, _, rest = text.partition(', "content": ')
     body = rest.removesuffix("}\n")
-    if head != f'{{"crc32c": "{checksum(body.encode())}"' or len(rest) == len(body):
+    if head != f'{{"crc32": "{checksum(body.encode())}"' or len(rest) == len(body):
         raise ValueError("its checksum does not fit")
     return msgspec.json.decode(body, type=kind)
 

@@ -103,8 +103,13 @@ def run_experiment(
                 _work_off(ledger, experiment, crew, report, before)
         if store.reference is None or tried:
             store.write_reference(*ledger.best_known())
-        stored = run.path / "results.json"
-        known = None if mended or store.failures else _known(stored)
+        known = None
+        try:
+            known = run.results()
+        except DamagedFileError as error:
+            mended = (*mended, str(error).rstrip("."))
+        if known is not None and (mended or store.failures or known.failures):
+            known = None
         reused = known is not None and _answers(known, experiment)
         if known is not None and reused:
             results = known
@@ -121,7 +126,7 @@ def run_experiment(
                 failures=_failures(ledger),
                 scores=_beside_ignorance(results.scores, ledger),
             )
-            results.save(stored)
+            results = run.save_results(results)
         if not store.failures:
             run.finish()
     seconds = time.perf_counter() - began
@@ -274,15 +279,6 @@ def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
         n_no_better=int((best <= ignorant).sum()),
         n_tried=len(ignorant),
     )
-
-
-def _known(path: Path) -> Results | None:
-    """Return stored results that hold for the table as it is now."""
-    try:
-        known = Results.load(path)
-    except DamagedFileError:
-        return None
-    return None if known.failures else known
 
 
 def _answers(known: Results, experiment: Experiment) -> bool:

@@ -24,6 +24,7 @@ from taskspace.runs.objects import (
     build_trainer,
     check_keys,
     is_reference,
+    needs_trust,
     takes_settings,
 )
 from taskspace.runs.opening import is_in_a_run
@@ -32,7 +33,6 @@ from taskspace.runs.specs import (
     CriterionSpec,
     SelectSpec,
     read_table,
-    rename_former_keys,
 )
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System
@@ -113,10 +113,8 @@ class Experiment:
 
     @property
     def names_code(self) -> bool:
-        """Whether the system or the trainer is code of your own."""
-        return is_reference(self.system.get("id")) or is_reference(
-            self.trainer.get("id")
-        )
+        """Whether the system or the trainer is code, or arguments, of your own."""
+        return needs_trust(self.system) or needs_trust(self.trainer)
 
     @cached_property
     def sources(self) -> Grid | Points:
@@ -183,11 +181,11 @@ class Experiment:
         """Read an experiment back that was stored.
 
         Args:
-            text: TOML, as `to_toml` writes it, or wrote it under former names.
+            text: TOML, as `to_toml` writes it.
             origin: what to call it in messages.
             code: what it may import.
         """
-        values = rename_former_keys(parse_toml(text, origin))
+        values = parse_toml(text, origin)
         return cls.from_dict(values, code=code)
 
     @classmethod
@@ -268,22 +266,19 @@ def load_experiment(
         trust: import what an experiment in a run directory names.
     """
     path = Path(name)
-    code, own = Code(), True
+    code = Code()
     if path.suffix == ".toml" or path.is_file():
         try:
             text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"Cannot read {path}: {error}.") from error
-        own = not is_in_a_run(path)
-        code = Code(own or trust, (path.parent,))
+        code = Code(trust or not is_in_a_run(path), (path.parent,))
     elif name in builtin_experiments():
         folder = resources.files("taskspace.runs") / "experiments"
         text = (folder / f"{name}.toml").read_text()
     else:
         raise UnknownNameError("experiment", name, builtin_experiments())
     values = parse_toml(text, str(name))
-    if not own:
-        values = rename_former_keys(values)
     for override in overrides:
         _override(values, override)
     return Experiment.from_dict(values, code=code).checked()

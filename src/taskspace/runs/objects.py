@@ -57,6 +57,21 @@ def is_gymnasium(name: object) -> bool:
     return isinstance(name, str) and name.startswith("gymnasium:")
 
 
+ARGUMENTS = {"gymnasium": "arguments", "sb3": "options"}
+"""Settings that are handed on as they are: a library may open a file that they name."""
+
+
+def needs_trust(spec: Mapping[str, Any]) -> bool:
+    """Whether building a system or a trainer does what its table says, not we.
+
+    Args:
+        spec: its `id` and settings.
+    """
+    name = spec.get("id")
+    handed_on = ARGUMENTS.get(str(name).partition(":")[0], "")
+    return is_reference(name) or bool(spec.get(handed_on))
+
+
 def load_object(reference: str, code: Code | None = None) -> Any:
     """Return the Python object `package.module:object`.
 
@@ -123,6 +138,7 @@ def build_system(spec: Mapping[str, Any], code: Code | None = None) -> System:
     """
     name = spec.get("id")
     if is_gymnasium(name):
+        _check_trust(spec, code)
         make: Any = partial(gymnasium_system, str(name).removeprefix("gymnasium:"))
         return _build("system", {name: make}, spec, System, code)
     return _build("system", SYSTEMS, spec, System, code)
@@ -135,7 +151,20 @@ def build_trainer(spec: Mapping[str, Any], code: Code | None = None) -> Trainer:
         spec: its `id` and settings.
         code: what may be imported.
     """
+    _check_trust(spec, code)
     return _build("trainer", TRAINERS, spec, Trainer, code)
+
+
+def _check_trust(spec: Mapping[str, Any], code: Code | None) -> None:
+    """Refuse arguments of a stranger for an environment or a learning library."""
+    name = spec.get("id")
+    if code is None or code.trusted or is_reference(name) or not needs_trust(spec):
+        return
+    raise UntrustedCodeError(
+        f"{name} takes arguments that a run names ({ARGUMENTS[name.partition(':')[0]]}"
+        "). They may name any file, so it is not built. If you know where the run "
+        "comes from, say --trust."
+    )
 
 
 def _build(

@@ -148,6 +148,7 @@ class Results:
         n_episodes: episodes that a sampled number is the mean of.
         failures: sources whose training failed: number, context and reason.
         settings: what the covers depend on, beside table, question and method.
+        table: stands for the table that they are about.
     """
 
     covers: tuple[CoverAnswer, ...]
@@ -161,6 +162,7 @@ class Results:
     n_episodes: int = 0
     failures: tuple[dict[str, Any], ...] = ()
     settings: dict[str, int | float] = field(default_factory=dict)
+    table: str = ""
 
     @property
     def by_question(self) -> Iterator[tuple[Question, list[CoverAnswer]]]:

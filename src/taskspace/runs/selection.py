@@ -149,13 +149,12 @@ def _finish(run: RunStore, ledger: Ledger, result: SelectResult) -> None:
         notes = {**store.header.notes, "notes": [result.statement]}
         store.header = msgspec.structs.replace(store.header, notes=notes)
         store.write_reference(*ledger.best_known())
-        run.write_arrays()
         results = answer(
             run.table(),
             run.trained_experiment(),
             solved_return=ledger.task.system.solved_return,
         )
-        results.save(run.path / "results.json")
+        run.save_results(results)
     run.finish()
 
 

@@ -15,14 +15,6 @@ from taskspace.runs.objects import check_keys
 if TYPE_CHECKING:
     from taskspace.selection import Options
 
-FORMER_KEYS = {
-    "n_at_once": "n_parallel",
-    "sparing": "evaluate_uncovered_only",
-    "limit": "reference",
-}
-"""What keys of `[select]` were called in files that are there already."""
-
-
 DEMAND_KEYS = ("criterion", "epsilon", "judge", "measure")
 CRITERION_KEYS = (*DEMAND_KEYS, "also", "error")
 
@@ -215,16 +207,3 @@ def _typed_value(where: str, name: str, value: Any, kind: Any) -> Any:
         raise InvalidInputError(
             f"{name} of {where} has a value of a wrong type, {value!r}: {said}."
         ) from None
-
-
-def rename_former_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a stored file, with the keys of `[select]` as they are called today.
-
-    Args:
-        values: of an experiment, or of what a selection was asked.
-    """
-    spec = values.get("select")
-    if not isinstance(spec, Mapping):
-        return dict(values)
-    renamed = {FORMER_KEYS.get(key, key): value for key, value in spec.items()}
-    return {**values, "select": renamed}

@@ -2,7 +2,7 @@
 
 ```
 experiment.toml   what is asked, with every default written out; re-runs it exactly
-trainings/        the store: manifest.jsonl, policies/, table.zarr
+trainings/        the store: manifest.jsonl, policies/, table/
 selection.jsonl   of a selection: every proposal with its reason, and every step
 results.json      covers, curves and costs; the same bytes however often it was killed
 figures/          pictures, and the numbers behind them as JSON
@@ -31,7 +31,6 @@ from taskspace._util.files import checksum, clean_leftovers, write_atomically
 from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.store import MANIFEST
-from taskspace.performance.store.blocks import create_arrays
 from taskspace.performance.store.disk import DiskStore, read_manifest
 from taskspace.performance.store.records import Layout, SystemFacts
 from taskspace.performance.study import Study, StudyParts
@@ -47,6 +46,8 @@ from taskspace.runs.takeover import check_added, check_ours, is_of, set_aside
 from taskspace.selection.log import LOG, Log
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
+
+RESULTS = "results.json"
 
 
 class RunStore:
@@ -133,10 +134,7 @@ class RunStore:
         write_atomically(path / "experiment.toml", experiment.to_toml())
         mended = store.forget_damaged()
         store.compact()
-        run = cls(path, experiment, store, log, tuple(mended))
-        if not (layout.is_computed or question):
-            run.write_arrays()
-        return run
+        return cls(path, experiment, store, log, tuple(mended))
 
     @classmethod
     def _as_it_is(cls, there: Stored, experiment: Experiment) -> "RunStore":
@@ -213,12 +211,6 @@ class RunStore:
         for folder in self.path.glob("earlier-*"):
             shutil.rmtree(folder)
 
-    def write_arrays(self) -> None:
-        """Write the metadata of the table, so that `xarray` alone opens it."""
-        spaces = {"source": self.sources, "target": self.experiment.target_space}
-        folder = self.trainings.path / "table.zarr"
-        create_arrays(folder, self.trainings.header, spaces)
-
     # --- what is there ------------------------------------------------------------
 
     @property
@@ -263,6 +255,7 @@ class RunStore:
 
     def table_policies(self) -> Policy:
         """Return the policies of the sources that the table has, in its order."""
+        self._check_whole()
         store = self.trainings
         numbers = np.flatnonzero(store.evaluated)
         return store.read([store.sources[n] for n in numbers]).trained.policies
@@ -274,8 +267,7 @@ class RunStore:
         with the note `n_planned`.
         """
         store = self.trainings
-        if damage := self._damage():
-            raise store.damaged(damage[0])
+        self._check_whole()
         if not store.evaluated.any() and not store.failures:
             raise RunStoreError(
                 f"{self.origin} is not finished: no source is evaluated yet. Go on "
@@ -296,15 +288,46 @@ class RunStore:
             table.attrs.pop("n_planned", None)
         return table
 
+    def _check_whole(self) -> None:
+        """Refuse to answer from what is left of a damaged run."""
+        if damage := self._damage():
+            raise self.trainings.damaged(damage[0])
+
     def _damage(self) -> list[str]:
         """Return what is missing of what was there once, a clause each."""
-        store, is_done = self.trainings, (self.path / "results.json").is_file()
+        store, is_done = self.trainings, (self.path / RESULTS).is_file()
         found = list(store.damage)
         if store.reference is None and (is_done or store.header.layout.is_computed):
             found.append("its manifest has no reference of regret")
-        if store.reference is not None and self.log is None:
+        if self.log is not None:
+            done = {number for step in self.log.steps for number in step.done}
+            found += store.lost(done)
+        elif store.reference is not None:
             found += store.unfinished()
         return found
+
+    def results(self) -> Results | None:
+        """Return what was found in this very table, None where nothing is stored."""
+        file = self.path / RESULTS
+        if not file.is_file():
+            return None
+        results = Results.load(file)
+        if results.table != self.trainings.key:
+            raise DamagedFileError(f"{file} is about another table than this run's.")
+        return results
+
+    def save_results(self, results: Results) -> Results:
+        """Write what was found in this table.
+
+        Args:
+            results: the answers.
+
+        Returns:
+            The same, with the key of the table.
+        """
+        results = replace(results, table=self.trainings.key)
+        results.save(self.path / RESULTS)
+        return results
 
     def study(self) -> Study:
         """Return the study of the run; its parts are read when they are used."""
@@ -313,10 +336,6 @@ class RunStore:
             built = self.experiment.built_system
             check_plant(self)
             return built
-
-        def results() -> Results | None:
-            file = self.path / "results.json"
-            return Results.load(file) if file.is_file() else None
 
         return Study(
             StudyParts(
@@ -328,7 +347,7 @@ class RunStore:
                 policies=self.table_policies,
                 targets=lambda: self.experiment.target_space,
                 experiment=self.trained_experiment,
-                results=results,
+                results=self.results,
             )
         )
 
@@ -343,7 +362,8 @@ class RunStore:
         if not self.is_complete():
             found += self.trainings.unfinished()
         try:
-            Results.load(self.path / "results.json")
+            if self.results() is None:
+                found.append(f"{self.path / RESULTS} is missing")
         except DamagedFileError as error:
             found.append(str(error))
         return list(dict.fromkeys(found))

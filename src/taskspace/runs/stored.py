@@ -80,7 +80,7 @@ class Stored:
         if first.version != FORMAT_VERSION:
             raise RunStoreError(
                 f"{path} has run format {first.version}, this taskspace reads "
-                f"{FORMAT_VERSION}. Use the taskspace that wrote it."
+                f"{FORMAT_VERSION}. Run its experiment again into another directory."
             )
         if "select" not in first.data:
             rows = first.system.contexts(space_from_dict(first.data["space"]))

@@ -51,6 +51,9 @@ class Files:
     path: Path | None = argument(
         "The run or file that it covers; none for a run.", None
     )
+    trust: bool = option(
+        "Open the files that the cover names, wherever they are.", False
+    )
 
 
 @as_command
@@ -71,6 +74,8 @@ def verify(files: Files, demands: Demands) -> Answer:
         return _verify_run(files.cover)
     claim = Cover.load(files.cover)
     record = json.loads(files.cover.read_text()).get("question") or {}
+    if not files.trust:
+        _refuse_foreign(files.cover, record, demands)
     problem = _read(path, record)
     asked = _asked(record, claim, problem)
     verification = verify_cover(
@@ -94,6 +99,25 @@ def verify(files: Files, demands: Demands) -> Answer:
         show,
         bool(failures),
     )
+
+
+def _refuse_foreign(cover: Path, record: dict[str, Any], demands: Demands) -> None:
+    """Refuse files that a cover names, unless they lie beside it or are demanded."""
+    read = record.get("read")
+    named = {
+        "costs": record.get("costs"),
+        "weights": record.get("weights"),
+        "contexts": read.get("contexts") if isinstance(read, dict) else None,
+    }
+    for what, name in named.items():
+        if not name or name == getattr(demands, what, None):
+            continue
+        if not Path(name).resolve().is_relative_to(cover.resolve().parent):
+            raise InvalidInputError(
+                f"{cover} names a file of {what} outside its folder, {name}. It may "
+                "come from anyone, so the file is not opened. If you know where the "
+                "cover comes from, say --trust."
+            )
 
 
 def _show(

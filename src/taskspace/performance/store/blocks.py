@@ -1,34 +1,27 @@
-"""Blocks as bytes: policies as npz files, the table as chunks that Zarr reads.
+"""Blocks as bytes: policies as npz files, rows of the table too.
 
-Policies are an npz of plain arrays, in which nothing is pickled.
-
-Chunks are written and read here, so that their bytes can be compared with the
-checksum in the manifest before they become numbers; `table.zarr` is plain Zarr all the
-same, for notebooks: `xarray.open_zarr(run / "trainings" / "table.zarr")`.
+Both are plain arrays, in which nothing is pickled. The bytes of a file
+are compared with the checksum in the manifest before they become numbers.
 """
 
 import io
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import xarray as xr
-from numcodecs.zstd import Zstd
 from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.performance.io.limits import read_arrays
-from taskspace.performance.store.records import Header
 from taskspace.performance.table import DIMS
 from taskspace.performance.work import Task, TrainedBlock
 from taskspace.policies import POLICY_KINDS, Policy
-from taskspace.spaces import Space
 from taskspace.trainers.base import Trained
 
 LEVEL = 1  # of compression: returns shrink tenfold, costs a little, both at once
@@ -43,75 +36,53 @@ def dtype_of(variable: str) -> np.dtype:
     return np.dtype("<f4" if variable == "returns" else "<f8")
 
 
-def encode(values: NDArray[Any]) -> bytes:
-    """Return the bytes of a chunk.
+def pack_rows(variables: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return the bytes of an npz file; equal arrays give equal bytes.
 
     Args:
-        values: a whole chunk; a last one that is short is filled up with NaN.
+        variables: whole chunks, by name; a short last one is filled up with NaN.
     """
-    return Zstd(level=LEVEL).encode(values)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, values in variables.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, values, allow_pickle=False)
+            info = zipfile.ZipInfo(f"{name}.npy")  # its date is always the same
+            data, how = member.getbuffer(), zipfile.ZIP_DEFLATED
+            archive.writestr(info, data, how, compresslevel=LEVEL)
+    return file.getvalue()
 
 
-def decode(data: bytes, chunk: tuple[int, ...], variable: str) -> NDArray[Any]:
-    """Return the numbers of a chunk.
+def unpack_rows(
+    data: bytes, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, NDArray[Any]]:
+    """Return what `pack_rows` packed.
 
     Args:
-        data: what `encode` gave.
-        chunk: shape of a whole chunk.
-        variable: its name.
+        data: the bytes of the file.
+        shapes: the shape that each variable must have.
     """
-    values = np.empty(chunk, dtype_of(variable))
-    # Into an array of the right size: a few bytes can unpack to any number of them.
-    filled = Zstd().decode(data, out=values.reshape(-1).view(np.uint8))
-    if len(filled) != values.nbytes:
-        raise ValueError("it has another size")
-    return values
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return {name: _member(archive, name, shapes[name]) for name in shapes}
+    except UNREADABLE as error:
+        raise DamagedFileError(str(error)) from error
 
 
-def create_arrays(
-    path: Path,
-    header: Header,
-    spaces: Mapping[str, Space],
-) -> None:
-    """Write the metadata of the table, with contexts and units as coordinates.
-
-    Args:
-        path: the Zarr group.
-        header: what the directory says of itself.
-        spaces: contexts, by `"source"` and `"target"`.
-    """
-    import zarr  # takes a while to load, and reading needs none of it
-    from zarr.codecs import ZstdCodec
-
-    # Only metadata and coordinates: what this writes again leaves chunks as they are.
-    for pattern in ("zarr.json", "*.partial"):  # and what Zarr left of them when killed
-        for old in list(path.rglob(pattern)):
-            old.unlink()
-    group = zarr.open_group(path, mode="a", attributes=dict(header.notes))
-    layout = header.layout
-    contexts = [
-        f"{dim}_{name}" for dim, space in spaces.items() for name in space.names
-    ]
-    for name in layout.variables:
-        group.create_array(
-            name,
-            shape=layout.shape(name, spaces["source"].size),
-            chunks=layout.chunk(name),
-            dtype=dtype_of(name),
-            compressors=ZstdCodec(level=LEVEL),
-            fill_value=np.nan,
-            dimension_names=DIMS[name],
-            attributes={"coordinates": " ".join(contexts)},  # xarray reads it
-        )
-    units = {axis["name"]: axis["unit"] for axis in header.system.axes}
-    for dim, space in spaces.items():
-        for name, column in zip(space.names, space.points.T, strict=True):
-            group.create_array(
-                f"{dim}_{name}",
-                data=np.ascontiguousarray(column),
-                dimension_names=(dim,),
-                attributes={"units": units.get(name, ""), "long_name": name},
-            )
+def _member(
+    archive: zipfile.ZipFile, name: str, shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """Return an array of an archive; one of another size is not unpacked."""
+    dtype, most = dtype_of(name), 2**12
+    with archive.open(f"{name}.npy") as member:
+        np.lib.format.read_magic(member)
+        found = np.lib.format.read_array_header_1_0(member)
+        if found != (shape, False, dtype):
+            raise ValueError(f"{name} has another shape or type")
+        size = int(np.prod(shape)) * dtype.itemsize
+        if archive.getinfo(f"{name}.npy").file_size > size + most:
+            raise ValueError(f"{name} has another size")
+        return np.frombuffer(member.read(), dtype).reshape(shape)
 
 
 class _LazyRows(BackendArray):

@@ -3,7 +3,7 @@
 ```
 manifest.jsonl         a line about the directory, then one per finished block
 policies/block-….npz   what the trainings of a block of sources gave
-table.zarr/            the performance table; one chunk per block of sources
+table/block-….npz      rows of the performance table
 ```
 
 A block counts as finished when its line is there and its files have the size that the
@@ -13,6 +13,7 @@ not tell who finished first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,12 @@ from taskspace.performance.store import MANIFEST
 from taskspace.performance.store.base import Source, Store, gather
 from taskspace.performance.store.blocks import (
     computed_rows,
-    decode,
     dtype_of,
-    encode,
     lazy_variable,
     pack_policies,
+    pack_rows,
     unpack_policies,
+    unpack_rows,
 )
 from taskspace.performance.store.records import (
     Chunk,
@@ -48,7 +49,6 @@ from taskspace.performance.store.records import (
     Record,
     Reference,
 )
-from taskspace.performance.table import DIMS
 from taskspace.performance.work import Rows, Stage, Task, TrainedBlock, top_of
 
 
@@ -91,7 +91,7 @@ class DiskStore(Store):
         self._chunks: dict[tuple[Stage, int], Chunk] = {}
         self._places: dict[Source, tuple[int, int]] = {}
         self._blocks: dict[int, TrainedBlock] = {}
-        self._last: dict[tuple[str, int], NDArray[Any]] = {}
+        self._last: tuple[int, dict[str, NDArray[Any]]] = -1, {}
         self._top: NDArray[np.float64] | None = None
         for record in records:
             if isinstance(record, Chunk):
@@ -157,11 +157,7 @@ class DiskStore(Store):
     def _files(self, chunk: Chunk) -> dict[str, Path]:
         if chunk.stage == "train":
             return {"policies": self.path / "policies" / f"block-{chunk.block:05d}.npz"}
-        return {name: self._chunk_file(name, chunk.block) for name in chunk.files}
-
-    def _chunk_file(self, name: str, block: int) -> Path:
-        index = [str(block)] + ["0"] * (len(DIMS[name]) - 1)
-        return self.path.joinpath("table.zarr", name, "c", *index)
+        return {"table": self.path / "table" / f"block-{chunk.block:05d}.npz"}
 
     def _cut_short(self, chunk: Chunk) -> str:
         """Return what is not there of a chunk, `""` if all is."""
@@ -180,7 +176,7 @@ class DiskStore(Store):
             data = file.read_bytes()
         except OSError as error:
             raise self.damaged(f"{file.name}: {error}") from error
-        if checksum(data) != chunk.files[name].crc32c:
+        if checksum(data) != chunk.files[name].crc32:
             shown = file.relative_to(self.path).as_posix()
             raise self.damaged(f"the checksum of {shown} does not fit")
         return data
@@ -296,8 +292,7 @@ class DiskStore(Store):
             if before is not None:
                 whole[:] = self.read_chunk(name, block)
             whole[places] = values
-            data[name] = encode(whole)
-            self._remember(name, block, whole)
+            data[name] = whole
         if before is not None:
             done |= set((self._numbers_of(before) - block * layout.table_rows).tolist())
             top = np.maximum(top, self._chunk_top(before))
@@ -312,7 +307,8 @@ class DiskStore(Store):
             if {"performance", "best"} & set(data)
             else tuple(plain(top, nonfinite="text")),
         )
-        self._write(chunk, data)
+        self._write(chunk, {"table": pack_rows(data)})
+        self._last = block, data
         if self._top is not None or not self._evaluated.any():
             self._top = top if self._top is None else np.maximum(self._top, top)
 
@@ -332,25 +328,21 @@ class DiskStore(Store):
             name: the variable.
             block: number of the block.
         """
-        if (name, block) not in self._last:
-            chunk = self._chunks["evaluate", block]
-            data = self._read(chunk, name)
+        if self._last[0] != block:
+            layout, chunk = self.header.layout, self._chunks["evaluate", block]
+            data = self._read(chunk, "table")
             try:
-                values = decode(data, self.header.layout.chunk(name), name)
-            except (RuntimeError, ValueError) as error:
-                raise self.damaged(f"block {block} of {name} ({error})") from error
-            self._remember(name, block, values)
-        return self._last[name, block]
-
-    def _remember(self, name: str, block: int, values: NDArray[Any]) -> None:
-        """Keep the variables of the block that was read or written last."""
-        self._last = {key: v for key, v in self._last.items() if key[1] == block}
-        self._last[name, block] = values
+                rows = unpack_rows(data, {n: layout.chunk(n) for n in layout.variables})
+            except DamagedFileError as error:
+                raise self.damaged(f"block {block} of the table ({error})") from error
+            self._last = block, rows
+        return self._last[1][name]
 
     def _chunk_top(self, chunk: Chunk) -> NDArray[np.float64]:
         if chunk.top is not None:
             return np.array([float(value) for value in chunk.top])
-        name = "performance" if "performance" in chunk.files else "best"
+        names = self.header.layout.variables
+        name = "performance" if "performance" in names else "best"
         places = self._numbers_of(chunk) - chunk.block * self.header.layout.table_rows
         return top_of({name: self.read_chunk(name, chunk.block)[places]})
 
@@ -425,6 +417,32 @@ class DiskStore(Store):
             [f"{n_missing} sources are not evaluated"] if n_missing else []
         )
 
+    def lost(self, done: Iterable[int]) -> list[str]:
+        """Return what was there once and is not any more, a clause each.
+
+        Args:
+            done: numbers of the sources that were trained and evaluated, or failed.
+        """
+        done = [n for n in done if n < len(self.sources)]
+        clauses = [
+            f"the training of source {number} is missing"
+            for number in sorted({*done, *np.flatnonzero(self._evaluated).tolist()})
+            if self.missing([self.sources[number]])
+        ]
+        return clauses + [
+            f"the evaluation of source {number} is missing"
+            for number in done
+            if self.trained[number] and not self.evaluated[number]
+        ]
+
+    @property
+    def key(self) -> str:
+        """Stands for everything that the numbers of the table depend on."""
+        chunks = sorted(self._chunks.values(), key=lambda c: (c.stage, c.block))
+        failures = sorted(map(repr, self.failures))
+        parts = [self.header.data, chunks, failures, self.reference]
+        return sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
+
     def damages(self) -> list[str]:
         """Return everything that is not what was written; reads every file."""
         return [*self.damage, *self._damaged_chunks().values()]
@@ -443,9 +461,8 @@ class DiskStore(Store):
         if chunk.stage == "train":
             self._block(chunk.block)
             return
-        for name in chunk.files:
-            self._last.clear()
-            self.read_chunk(name, chunk.block)
+        self._last = -1, {}
+        self.read_chunk(self.header.layout.variables[0], chunk.block)
 
     def forget_damaged(self) -> list[str]:
         """Have everything that is damaged computed again.

@@ -17,7 +17,7 @@ from taskspace.performance.work import Stage
 from taskspace.spaces import Space, space_from_dict
 from taskspace.systems.base import ContextAxis
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 Number = float | Literal["inf", "-inf", "nan"]
 """JSON has no infinities: they are text."""
@@ -175,11 +175,11 @@ class FileFacts(msgspec.Struct, frozen=True):
 
     Args:
         bytes: its size.
-        crc32c: its checksum.
+        crc32: its checksum.
     """
 
     bytes: int
-    crc32c: str
+    crc32: str
 
 
 class Chunk(

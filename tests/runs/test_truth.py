@@ -1,0 +1,181 @@
+"""What a run says is about what it holds: lost lines, other results, other code."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+import taskspace as ts
+from taskspace._util.files import checksum
+from taskspace.errors import DamagedFileError
+from taskspace.runs import Experiment, run_experiment, run_selection
+from tests.helpers import refused, taskspace
+from tests.runs.test_kills import MSD
+from tests.runs.test_runs_attack import reseal
+
+QUESTION = ts.Question("regret", epsilon=0.4)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "run"
+    run_experiment(Experiment.from_toml(MSD), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def selected(tmp_path_factory):
+    path = tmp_path_factory.mktemp("selected") / "run"
+    run_selection(Experiment.from_toml(MSD), path, question=QUESTION)
+    return path
+
+
+def covered(path):
+    """The cover that a command prints; None where it refuses in one sentence."""
+    done = taskspace("cover", path, "--epsilon", 0.4, "--format", "json")
+    assert "Traceback" not in done.stderr
+    if done.returncode == 0:
+        record = json.loads(done.stdout)
+        return record["sources"], record["coverage"], record["lower_bound"]
+    assert done.returncode == 2, done.stderr
+    return None
+
+
+def test_a_selection_that_lost_a_line_does_not_answer_from_the_rest(selected, tmp_path):
+    truth = covered(selected)
+    lines = (selected / "trainings/manifest.jsonl").read_text().splitlines(True)
+    assert len(lines) >= 10
+    for number in range(len(lines)):
+        copy = tmp_path / str(number)
+        shutil.copytree(selected, copy)
+        rest = "".join(lines[:number] + lines[number + 1 :])
+        (copy / "trainings/manifest.jsonl").write_text(rest)
+        assert covered(copy) in (None, truth), number
+        assert taskspace("verify", copy).returncode in (1, 2), number
+        again = run_selection(Experiment.from_toml(MSD), copy, question=QUESTION)
+        assert covered(again.path) == truth, number
+
+
+def test_results_of_another_run_are_not_believed(finished, tmp_path):
+    other, mine = tmp_path / "other", tmp_path / "mine"
+    run_experiment(Experiment.from_toml(MSD.replace("seed = 0", "seed = 1")), other)
+    shutil.copytree(finished, mine)
+    shutil.copy(other / "results.json", mine / "results.json")
+    done = taskspace("verify", mine)
+    assert done.returncode == 1
+    assert "another table" in " ".join(done.stdout.split())
+    with pytest.raises(DamagedFileError, match="another table"):
+        _ = ts.open(mine).results
+    truth = ts.open(finished).results
+    assert ts.open(other).results.to_dict() != truth.to_dict()
+    result = run_experiment(Experiment.from_toml(MSD), mine)
+    assert result.results.to_dict() == truth.to_dict()
+    assert ts.open(mine).results.to_dict() == truth.to_dict()
+    assert any("another table" in clause for clause in result.mended)
+    assert taskspace("verify", mine).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["run", "selection"])
+def test_verify_notices_a_change_of_any_file(finished, selected, tmp_path, kind):
+    whole = finished if kind == "run" else selected
+    assert taskspace("verify", whole).returncode == 0
+    files = [f.relative_to(whole) for f in whole.rglob("*") if f.is_file()]
+    files = [f for f in files if f.parts[0] != "figures" and f.name != ".lock"]
+    assert len(files) >= 5
+    for number, file in enumerate(files):
+        copy = tmp_path / str(number)
+        shutil.copytree(whole, copy)
+        data = bytearray((copy / file).read_bytes())
+        data[len(data) // 2] ^= 1
+        (copy / file).write_bytes(bytes(data))
+        assert taskspace("verify", copy).returncode in (1, 2), file
+
+
+# --- files that a stranger names --------------------------------------------------
+
+
+class Opened:
+    """Which of some files were opened, by anyone in this process."""
+
+    def __init__(self, *files):
+        self.files, self.found = {str(f) for f in files}, []
+        self.is_on = True
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event, arguments):
+        if self.is_on and event == "open" and str(arguments[0]) in self.files:
+            self.found.append(arguments[0])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.is_on = False
+
+
+def test_a_cover_opens_no_file_outside_its_folder(tmp_path):
+    (tmp_path / "mine").mkdir()
+    scores, secret = tmp_path / "scores.csv", tmp_path / "secret.csv"
+    scores.write_text("name,t,u,v\na,3,1,2\nb,1,4,0\n")
+    secret.write_text("1\n2\n")
+    cover = tmp_path / "mine" / "cover.json"
+    words = ("cover", scores, "--epsilon", 1, "--method", "greedy", "--costs", secret)
+    assert taskspace(*words, "--save", cover).returncode == 0
+    with Opened(secret) as opened:
+        said = refused("verify", cover, scores)
+    assert not opened.found
+    assert "outside its folder" in said
+    with Opened(secret) as opened:
+        assert taskspace("verify", cover, scores, "--trust").returncode == 0
+    assert opened.found
+    assert taskspace("verify", cover, scores, "--costs", secret).returncode == 0
+    shutil.copy(secret, tmp_path / "mine" / "costs.csv")
+    values = json.loads(cover.read_text())
+    values["question"]["costs"] = str(tmp_path / "mine" / "costs.csv")
+    cover.write_text(json.dumps(values))
+    assert taskspace("verify", cover, scores).returncode == 0
+    values["question"] |= {"costs": None, "read": {"contexts": str(secret)}}
+    cover.write_text(json.dumps(values))
+    assert "a file of contexts outside its folder" in refused("verify", cover, scores)
+
+
+def test_no_environment_is_built_with_arguments_of_a_stranger(
+    finished, tmp_path, monkeypatch
+):
+    """The run of a stranger names a file as an argument of MuJoCo."""
+    gymnasium = pytest.importorskip("gymnasium", reason="needs the extra 'rl'")
+    built = []
+
+    def make(*names, **arguments):
+        built.append(arguments)
+        raise OSError("this test makes no environment")
+
+    monkeypatch.setattr(gymnasium, "make", make)
+    path, secret = tmp_path / "run", tmp_path / "secret.xml"
+    secret.write_text("<mujoco/>")
+    shutil.copytree(finished, path)
+    text = (path / "experiment.toml").read_text()
+    head, _, rest = text.partition("[system]\n")
+    system = 'id = "gymnasium:Pendulum-v1"\naxes = ["k", "c"]\n'
+    system += f'arguments = {{xml_file = "{secret}"}}\n'
+    text = f"{head}[system]\n{system}\n[{rest.partition(chr(10) + '[')[2]}"
+    (path / "experiment.toml").write_text(text)
+    reseal(path, experiment=checksum(text.encode()))
+    for words in (
+        ("cover", path, "--epsilon", 0.4),
+        ("profile", path, "--n", 2),
+        ("certify", path, "--epsilon", 0.4, "--time-limit", 1),
+        ("explore", path, "--out", tmp_path / "page.html"),
+        ("export", path, "--epsilon", 0.4, "--to", tmp_path / "lib"),
+        ("verify", path),
+        ("run", path / "experiment.toml", "--out", path),
+        ("doctor", path / "experiment.toml"),
+    ):
+        done = taskspace(*words)
+        assert "Traceback" not in done.stderr, words
+        assert not built, words
+    assert "say --trust" in refused("run", path / "experiment.toml", "--out", path)
+    # Negative control: with trust it is built.
+    taskspace("run", path / "experiment.toml", "--out", tmp_path / "new", "--trust")
+    assert built[0]["xml_file"] == str(secret)
