@@ -8,7 +8,7 @@ import pytest
 
 import taskspace as ts
 from taskspace._util.files import checksum
-from taskspace.errors import DamagedFileError
+from taskspace.errors import DamagedFileError, InvalidInputError
 from taskspace.runs import Experiment, run_experiment, run_selection
 from tests.helpers import refused, taskspace
 from tests.runs.test_kills import MSD
@@ -149,7 +149,7 @@ def test_no_environment_is_built_with_arguments_of_a_stranger(
 
     def make(*names, **arguments):
         built.append(arguments)
-        raise OSError("this test makes no environment")
+        raise InvalidInputError("This test makes no environment.")
 
     monkeypatch.setattr(gymnasium, "make", make)
     path, secret = tmp_path / "run", tmp_path / "secret.xml"
