@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from taskspace._util.clock import Clock
 from taskspace._util.compiling import compilations_told, compiled_seconds
-from taskspace.cover.base import Clock
 
 MODULE = """
 from numba import njit
@@ -37,14 +37,14 @@ def kernels(tmp_path, monkeypatch):
 
 def test_a_limit_stands_still_while_a_kernel_is_compiled(kernels):
     module, clock = kernels(), Clock(60.0)
-    began, before = time.perf_counter(), compiled_seconds()
+    began, before = time.process_time(), compiled_seconds()
     assert module.outer(1.0) == 3.0
-    passed = time.perf_counter() - began
+    passed = time.process_time() - began
     compiled = compiled_seconds() - before
     # One kernel calls the other: their times are not added up.
     assert 0.5 * passed < compiled <= passed
-    assert 60.0 - clock.left <= clock.seconds - compiled + 1e-3
-    assert clock.seconds >= passed
+    assert 60.0 - clock.left <= passed - compiled + 1e-2
+    assert clock.seconds > 0.9 * passed
     # Compiled, it takes time like anything else.
     before = compiled_seconds()
     module.outer(2.0)

@@ -6,6 +6,7 @@ import pytest
 from scipy.optimize import minimize
 
 import taskspace as ts
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.check import CERTIFIED, box_edges
 from taskspace.certificates.boxes.enclosures import (
     Boxes,
@@ -18,7 +19,6 @@ from taskspace.certificates.boxes.enclosures.search import (
 )
 from taskspace.certificates.boxes.shrink import _fine_edges
 from taskspace.cover.ask import CoverProblem
-from taskspace.cover.base import Clock
 from taskspace.measured import ErrorBounds
 from tests.certificates import exact
 from tests.certificates.plants import PLANTS

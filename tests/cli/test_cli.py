@@ -13,8 +13,8 @@ import pytest
 from rich.console import Console
 
 import taskspace as ts
+from taskspace._util.clock import Clock
 from taskspace.cli import output
-from taskspace.cover.base import Clock
 from taskspace.runs import RunStore
 from tests.helpers import refused, taskspace
 

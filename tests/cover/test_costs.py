@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskspace._util.clock import Clock
 from taskspace.cover import (
     greedy_cover,
     local_cover,
@@ -16,7 +17,6 @@ from taskspace.cover import (
     minimum_cover,
     verify_cover,
 )
-from taskspace.cover.base import Clock
 from taskspace.cover.bounds.prices import coverage_limit, knapsack_bound
 from taskspace.cover.costs import exact_weights, round_down, scale_costs
 from taskspace.cover.exact import solver as exact
@@ -187,7 +187,11 @@ def test_without_or_tools_float_costs_are_solved(monkeypatch):
         costs = rng.uniform(0.5, 2, 80)
         assert minimum_cover(pack(matrix), costs=costs, time_limit=20).optimal, seed
     nothing = exact.solve_exact(
-        pack(np.zeros((0, 0), bool)).to_runs(), np.zeros(0), time_limit=1, seed=0
+        pack(np.zeros((0, 0), bool)).to_runs(),
+        np.zeros(0),
+        clock=Clock(),
+        work=1,
+        seed=0,
     )
     assert nothing.sources is not None
     assert nothing.lower_bound == 0
@@ -200,13 +204,14 @@ def test_branch_and_bound_is_brute_force(seed):
     costs = np.random.default_rng(seed).integers(1, 7, len(matrix)).astype(float)
     sets = pack(matrix).to_runs()
     best = int(least_cost(matrix, costs))
-    found = branch_and_bound(sets, costs, clock=Clock())
+    found = branch_and_bound(sets, costs, clock=Clock(), max_nodes=10**6)
     assert found.sources is not None
     assert (found.bound, found.is_closed) == (best, True)
     assert matrix[found.sources].any(0).all()
     assert costs[found.sources].sum() == best
-    stopped = branch_and_bound(sets, costs, clock=Clock(0.0))
-    assert stopped.bound <= best
+    for limit, n in ((0.0, 10**6), (60.0, 1), (60.0, 3)):
+        stopped = branch_and_bound(sets, costs, clock=Clock(limit), max_nodes=n)
+        assert stopped.bound <= best
 
 
 def test_branch_and_bound_proves_what_prices_alone_do_not():
@@ -216,6 +221,7 @@ def test_branch_and_bound_proves_what_prices_alone_do_not():
         sets,
         np.ones(64),
         clock=Clock(30),
+        max_nodes=10**6,
         on_bound=lambda bound: bool(bounds.append(bound)),
     )
     assert found.is_closed

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from taskspace._util.clock import Clock
 from taskspace.cover import (
     METHODS,
     greedy_cover,
@@ -13,7 +14,6 @@ from taskspace.cover import (
     uniform_cover,
     verify_cover,
 )
-from taskspace.cover.base import Clock
 from taskspace.cover.exact import solver as exact
 from taskspace.cover.exact.reductions import Core, components, reduce_problem
 from taskspace.cover.methods import local, minimum
@@ -204,10 +204,11 @@ def test_time_limits_leave_valid_results():
     minimum_cover(pack(blobs(5)), time_limit=5)  # compile
     for limit in (0.0, 0.05, 1.0):
         for method in (minimum_cover, local_cover):
+            clock = Clock()
             cover = method(sets, time_limit=limit)
+            assert clock.spent < limit + 2.0
             assert cover.coverage == 1
             assert cover.lower_bound <= cover.size
-            assert cover.seconds < limit + 2.0
             assert verify_cover(cover, sets).holds
 
 
@@ -325,7 +326,7 @@ def test_a_time_limit_bounds_the_whole_search(kind):
     minimum_cover(pack(np.eye(3, dtype=bool)))  # compile
     clock = Clock()
     cover = minimum_cover(pack(matrix), costs=costs, time_limit=2)
-    assert clock.seconds < 3.5
+    assert clock.spent < 3.5
     assert cover.coverage == 1
     assert cover.lower_bound <= cover.cost
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from taskspace._util.clock import Clock
 from taskspace.cover import greedy_cover
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import MatrixLosses
@@ -34,7 +35,7 @@ def test_bounds_hold_at_every_tolerance_in_any_order(seed):
     search = ToleranceSearch(MatrixLosses(loss), epsilons)
     sizes = {}
     for k in rng.permutation(6).tolist():
-        one = search.greedy(k) if rng.random() < 0.5 else search.minimum(k, 1.0)
+        one = search.greedy(k) if rng.random() < 0.5 else search.minimum(k, Clock(), 3)
         sizes[k] = one.size
         assert (search.lower <= best).all()
         assert (search.upper >= best).all()
@@ -71,5 +72,5 @@ def test_losses_of_any_type_have_the_same_bounds(kind):
     wanted = ToleranceSearch(MatrixLosses(loss.astype(float)), np.arange(5.0))
     other = ToleranceSearch(MatrixLosses(loss.astype(kind)), np.arange(5).astype(kind))
     for k in range(5):
-        assert wanted.minimum(k, 1.0).size == other.minimum(k, 1.0).size
+        assert wanted.minimum(k, Clock(), 3).size == other.minimum(k, Clock(), 3).size
     assert wanted.lower.tolist() == other.lower.tolist()

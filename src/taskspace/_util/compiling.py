@@ -13,7 +13,7 @@ from typing import Any
 
 
 def compiled_seconds() -> float:
-    """Return the seconds that this process has spent on compiling or loading kernels.
+    """Return the processor seconds spent on compiling or loading kernels.
 
     Those before the first call are not counted.
     """
@@ -54,17 +54,17 @@ def _watch() -> Any:
 
         def on_start(self, event: Event) -> None:
             if self.depth == 0:
-                self.since = time.perf_counter()
+                self.since = time.process_time()
             self.depth += 1
 
         def on_end(self, event: Event) -> None:
             self.depth -= 1
             if self.depth == 0:
-                self.total += time.perf_counter() - self.since
+                self.total += time.process_time() - self.since
 
         @property
         def seconds(self) -> float:
-            busy = time.perf_counter() - self.since if self.depth else 0.0
+            busy = time.process_time() - self.since if self.depth else 0.0
             return self.total + busy
 
     watch = Watch()

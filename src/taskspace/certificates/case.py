@@ -8,6 +8,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
 from taskspace.certificates.boxes.enclosures.lipschitz import check_rates
 from taskspace.certificates.boxes.shrink import SLACKS
@@ -15,7 +16,6 @@ from taskspace.certificates.lipschitz.constants import RateCheck, refute_rates
 from taskspace.certificates.options import LossBounds, Sampling
 from taskspace.certificates.result import Findings
 from taskspace.cover import Cover, minimum_cover, settle_ties
-from taskspace.cover.base import Clock
 from taskspace.cover.tolerance.thresholds import TableLosses, Thresholds
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.certify import certify_continuum
 from taskspace.certificates.case import Case
 from taskspace.certificates.options import LossBounds, Sampling
@@ -21,7 +22,6 @@ from taskspace.certificates.table import (
     certify_bounds,
     certify_grid,
 )
-from taskspace.cover.base import Clock
 from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question

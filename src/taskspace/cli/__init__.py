@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from taskspace import __version__
-from taskspace.cli.output import command, shown
+from taskspace.cli.output import shown
 from taskspace.cli.removed import refuse_removed, refuse_removed_command
 from taskspace.cli.signals import Interrupted, leave, signal_behind, signals_heard
 from taskspace.errors import MissingExtraError, TaskspaceError
@@ -88,8 +88,7 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Carry a command out; Ctrl-C is for `main`, not for the library."""
         try:
-            with command():
-                return super().invoke(ctx)
+            return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted from None
 

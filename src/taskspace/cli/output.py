@@ -184,24 +184,6 @@ def writable(path: Path | None) -> None:
         raise InvalidInputError(f"{path} cannot be written: {folder} is read-only.")
 
 
-_began: list[float] = []
-
-
-@contextmanager
-def command() -> Iterator[None]:
-    """Run a command, from before what it needs is imported; see `began`."""
-    _began.append(time.perf_counter())
-    try:
-        yield
-    finally:
-        _began.pop()
-
-
-def began() -> float | None:
-    """When the command began, by `time.perf_counter`: `--time-limit` counts from it."""
-    return _began[-1] if _began else None
-
-
 def figure_file(path: Path | None) -> None:
     """Refuse a picture that cannot be written, before any work is done for it.
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.clock import Clock
 from taskspace.cover.answer import source_names, target_names
-from taskspace.cover.base import Clock, Cover
+from taskspace.cover.base import Cover
 from taskspace.cover.methods.catalogue import find_cover
 from taskspace.cover.methods.greedy import cover_greedily
 from taskspace.cover.methods.mean import least_mean
@@ -81,9 +82,10 @@ class CoverProblem:
             seed: of the random choices.
             options: `share`, `budget` and `progress`, as the method takes them.
         """
+        sets = self.sets
         clock = Clock(time_limit)
         cover = find_cover(
-            self.sets,
+            sets,
             method=method,
             shape=self.study.shape,
             costs=self.costs,
@@ -97,7 +99,7 @@ class CoverProblem:
         if method != "minimum" or self.costs is not None:  # else each costs 1
             return cover
         return settle_ties(
-            cover, self.study, self.question, time_limit=clock.left / 4, seed=seed
+            cover, self.study, self.question, time_limit=clock.left, seed=seed
         )
 
     def smallest_tolerance(

@@ -2,7 +2,6 @@
 
 import html
 import json
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace._util.compiling import compiled_seconds
 from taskspace._util.files import plain
 from taskspace._util.records import read_record
 from taskspace.cover.verify.proof import PriceProof
@@ -233,43 +231,6 @@ class Cover:
         return self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]
-
-
-class Clock:
-    """Time since it was made, and what is left of a limit.
-
-    While kernels are compiled or loaded, once per process, the limit stands still.
-
-    Args:
-        limit: seconds; None means no limit.
-        began: when it began to run, by `time.perf_counter`; now if left out.
-    """
-
-    def __init__(self, limit: float | None = None, *, began: float | None = None):
-        if limit is not None and not limit >= 0:
-            raise InvalidInputError(
-                f"time_limit >= 0 must hold, but got time_limit={limit}."
-            )
-        self._start = time.perf_counter() if began is None else began
-        self._limit = float("inf") if limit is None else float(limit)
-        self._compiled_before = compiled_seconds()
-        self._is_stopped = False
-
-    @property
-    def seconds(self) -> float:
-        """Time since the clock was made."""
-        return time.perf_counter() - self._start
-
-    @property
-    def left(self) -> float:
-        """Seconds left of the limit, at least 0."""
-        compiled = compiled_seconds() - self._compiled_before
-        spent = self.seconds - compiled
-        return 0.0 if self._is_stopped else max(0.0, self._limit - spent)
-
-    def stop(self) -> None:
-        """Leave no more time to all that look at this clock."""
-        self._is_stopped = True
 
 
 def assign(sets: TargetSets, sources: ArrayLike) -> NDArray[np.int64]:

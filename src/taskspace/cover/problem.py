@@ -15,7 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock, Cover, assign
+from taskspace._util.clock import Clock
+from taskspace.cover.base import Cover, assign
 from taskspace.cover.costs import (
     Costs,
     Exact,

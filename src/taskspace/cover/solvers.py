@@ -7,12 +7,13 @@ bounds of CP-SAT count, because all its numbers are integers that floats hold.
 import math
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.clock import Clock
 from taskspace.sets import RunSets
 
 if TYPE_CHECKING:
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LOOK = 0.02  # seconds between looks at the clock while a solver works
 
-def interruptible(work: Callable[[], T], stop: Callable[[], object] | None = None) -> T:
+
+def interruptible(
+    work: Callable[[], T],
+    stop: Callable[[], object] | None = None,
+    clock: Clock | None = None,
+) -> T:
     """Return what a solver in C++ returns, so that Ctrl-C ends the wait for it.
 
     Python raises signals in the main thread, and there not before C++ has returned.
@@ -30,6 +37,7 @@ def interruptible(work: Callable[[], T], stop: Callable[[], object] | None = Non
         work: calls the solver.
         stop: asks the solver to return; without it an interrupted solver is left
             behind until its own time limit, or the end of the process.
+        clock: asks the solver to return when its time is up; goes with `stop`.
     """
     future: Future[T] = Future()
 
@@ -42,6 +50,10 @@ def interruptible(work: Callable[[], T], stop: Callable[[], object] | None = Non
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
+        while clock is not None and stop is not None and not future.done():
+            wait([future], timeout=_LOOK)
+            if clock.left <= 0:
+                stop()
         return future.result()
     finally:
         while stop is not None and not future.done():
@@ -70,7 +82,7 @@ def cover_matrix(sets: RunSets) -> "sparse.csr_array":
 
 
 def solve_lp(
-    sets: RunSets, costs: NDArray[np.float64], seconds: float, method: str
+    sets: RunSets, costs: NDArray[np.float64], clock: Clock, method: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return a solution of the covering LP and its dual prices, None if out of time.
 
@@ -79,7 +91,7 @@ def solve_lp(
     Args:
         sets: the targets that each source serves.
         costs: cost of each source.
-        seconds: time limit.
+        clock: whose time limit counts.
         method: of `scipy.optimize.linprog`.
     """
     from scipy import optimize
@@ -91,7 +103,7 @@ def solve_lp(
             b_ub=-np.ones(sets.n_targets),
             bounds=(0, None),
             method=method,
-            options={"time_limit": max(0.01, seconds)},
+            options={"time_limit": max(0.01, clock.wall_left)},
         )
     )
     if result.status != 0:
@@ -100,7 +112,7 @@ def solve_lp(
 
 
 def search_milp(
-    sets: RunSets, costs: NDArray[np.float64], time_limit: float
+    sets: RunSets, costs: NDArray[np.float64], clock: Clock, max_nodes: int
 ) -> NDArray[np.int64] | None:
     """Find a good cover by SciPy's HiGHS, None where it finds none in time.
 
@@ -110,7 +122,8 @@ def search_milp(
     Args:
         sets: the targets that each source serves.
         costs: cost of each source.
-        time_limit: seconds.
+        clock: whose time limit counts.
+        max_nodes: of its tree.
     """
     if sets.n_targets == 0:
         return np.zeros(0, np.int64)
@@ -123,7 +136,11 @@ def search_milp(
             integrality=np.ones(sets.n_sources),
             bounds=optimize.Bounds(0, 1),
             constraints=optimize.LinearConstraint(matrix, lb=1.0),
-            options={"time_limit": max(0.01, time_limit), "mip_rel_gap": 0.0},
+            options={
+                "time_limit": max(0.01, clock.wall_left),
+                "node_limit": max_nodes,
+                "mip_rel_gap": 0.0,
+            },
         )
     )
     if result.x is None:
@@ -140,20 +157,6 @@ def has_cp_sat() -> bool:
     except ImportError:
         return False
     return True
-
-
-class StopSignal:
-    """Lets one thread stop a solver that runs in another."""
-
-    def __init__(self):
-        self.action: Callable[[], object] | None = None
-        self.is_set = False
-
-    def __call__(self) -> None:
-        """Stop the solver if it is running, and keep others from starting."""
-        self.is_set = True
-        if self.action is not None:
-            self.action()
 
 
 class CpSatAnswer(NamedTuple):
@@ -175,11 +178,11 @@ def run_cp_sat(
     variables: Sequence[Any],
     *,
     start: NDArray[np.int64] | None,
-    seconds: float,
+    clock: Clock,
+    work: float,
     seed: int,
     linear: bool = True,
     on_bound: Callable[[int], bool] = lambda bound: False,
-    stop: StopSignal | None = None,
 ) -> CpSatAnswer:
     """Minimize a model of 0 and 1 with integer costs below 2**50.
 
@@ -187,22 +190,21 @@ def run_cp_sat(
         model: a `CpModel`.
         variables: its variables, one per source.
         start: sources to begin with.
-        seconds: time limit.
+        clock: whose time limit counts.
+        work: how much the solver may do, in its deterministic seconds.
         seed: of the solver.
         linear: whether the LP relaxation is used.
         on_bound: called with each better lower bound; True stops the solver.
-        stop: lets another thread stop the solver.
     """
     from ortools.sat.python import cp_model
 
-    stop = stop or StopSignal()
     if start is not None:
         is_in = np.zeros(len(variables), bool)
         is_in[start] = True
         for variable, value in zip(variables, is_in.tolist(), strict=True):
             model.add_hint(variable, value)
     solver: Any = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.max_deterministic_time = work
     # One worker does best on few cores; it needs level 2 to use the LP relaxation.
     solver.parameters.num_workers = 1
     solver.parameters.catch_sigint_signal = False  # Ctrl-C is not for the solver
@@ -210,19 +212,17 @@ def run_cp_sat(
     solver.parameters.relative_gap_limit = 0.0
     solver.parameters.absolute_gap_limit = 0.0
     solver.parameters.random_seed = seed % 2**31
-    stop.action = solver.stop_search
 
     def whole(bound: float) -> int:
         # An integer below 2**50 in a float; 1e-6 only guards against noise in it.
         return math.ceil(bound - 1e-6) if math.isfinite(bound) else 0
 
     def look(bound: float) -> None:
-        if on_bound(whole(bound)) or stop.is_set:
+        if on_bound(whole(bound)):
             solver.stop_search()
 
     solver.best_bound_callback = look
-    status = interruptible(lambda: solver.solve(model), solver.stop_search)
-    stop.action = None
+    status = interruptible(lambda: solver.solve(model), solver.stop_search, clock)
     bound = whole(solver.best_objective_bound)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return CpSatAnswer(None, bound, status == cp_model.INFEASIBLE)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array, Mask, Numbers
+from taskspace._util.clock import Clock
 from taskspace.cover import Cover, greedy_cover, local_cover, minimum_cover
-from taskspace.cover.base import Clock
 from taskspace.designs.bodies import Bodies, make_bodies
 from taskspace.designs.gain_boxes import GainBoxes
 from taskspace.designs.tasks import Tasks, linear_system, make_tasks

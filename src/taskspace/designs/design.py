@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace._util.files import plain, read_sealed, write_sealed
 from taskspace._util.words import round_to_side
 from taskspace.cover import Cover, minimum_cover
-from taskspace.cover.base import Clock
 from taskspace.designs.between import Between
 from taskspace.designs.bound import GainBound, bound_all_gains, fewer_contexts
 from taskspace.designs.case import DesignCase

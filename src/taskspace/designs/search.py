@@ -12,7 +12,7 @@ from itertools import chain, islice
 import numpy as np
 
 from taskspace._util.arrays import Array, Mask
-from taskspace.cover.base import Clock
+from taskspace._util.clock import Clock
 from taskspace.designs.between import Between
 from taskspace.progress import Progress, silent
 from taskspace.trainers.minimax import GainRegion, RegionGains, design_gains

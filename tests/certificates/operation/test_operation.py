@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.operation.candidates import find_matrix
 from taskspace.certificates.operation.certify import certify_operation
@@ -13,7 +14,6 @@ from taskspace.certificates.operation.decay import (
     check_decay,
     largest_ratio,
 )
-from taskspace.cover.base import Clock
 from taskspace.systems import ContextAxis, LinearFamily
 from tests.certificates import exact
 from tests.certificates.plants import PLANTS

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.check import (
     ContinuumCover,
     box_edges,
@@ -26,7 +27,6 @@ from taskspace.certificates.statements.claims import (
     claim,
 )
 from taskspace.cover import minimum_cover
-from taskspace.cover.base import Clock
 from taskspace.spaces import Space
 from taskspace.systems.base import System
 

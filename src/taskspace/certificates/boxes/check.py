@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.certificates.identity import ProofSubject, subject_of
 from taskspace.certificates.statements.claims import Bound, Certificate
 from taskspace.certificates.statements.words import BoxFacts, Shares
-from taskspace.cover.base import Clock
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.check import CERTIFIED, ContinuumCover
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
 from taskspace.certificates.boxes.enclosures.lipschitz import EVALUATION_SLACK
 from taskspace.certificates.case import Case
 from taskspace.certificates.statements.words import context_words
-from taskspace.cover.base import Clock
 from taskspace.errors import ContradictionError
 from taskspace.questions import Question
 

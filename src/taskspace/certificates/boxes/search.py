@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.check import (
     UNCOVERED,
     ContinuumCover,
@@ -20,7 +21,6 @@ from taskspace.certificates.boxes.enclosures.search import may_serve_nodes
 from taskspace.certificates.boxes.shrink import FINE_CELLS, BoxSearch
 from taskspace.certificates.statements.claims import Bound
 from taskspace.cover import lower_bounds
-from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 from taskspace.spaces import Space

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.check import (
     CERTIFIED,
     ContinuumCover,
@@ -29,7 +30,6 @@ from taskspace.certificates.boxes.enclosures import (
 )
 from taskspace.certificates.boxes.enclosures.search import may_serve_nodes, serves_cells
 from taskspace.cover import minimum_cover, smallest_epsilon
-from taskspace.cover.base import Clock
 from taskspace.measured import AxisError
 from taskspace.sets import PackedSets, TargetSets, pack
 

@@ -12,13 +12,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace._util.threads import over_rows
 from taskspace.certificates.boxes.enclosures.lipschitz import (
     largest_change,
     refuse_rates,
 )
 from taskspace.certificates.lipschitz.grid import axis_values, places
-from taskspace.cover.base import Clock
 from taskspace.performance import family_rows, row_blocks
 from taskspace.questions import Question
 from taskspace.spaces import Space

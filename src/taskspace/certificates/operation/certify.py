@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace._util.words import round_to_side
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.operation.candidates import find_matrix
@@ -29,7 +30,6 @@ from taskspace.certificates.operation.decay import (
     largest_ratio,
 )
 from taskspace.certificates.statements.words import context_words
-from taskspace.cover.base import Clock
 
 Mode = Literal["any switching", "dwell time", "none"]
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.boxes.enclosures.traced import (
     BoxProgram,
@@ -18,7 +19,6 @@ from taskspace.certificates.boxes.enclosures.traced import (
 )
 from taskspace.certificates.boxes.rigor.costs import definite
 from taskspace.certificates.boxes.rigor.decay import bound_decay
-from taskspace.cover.base import Clock
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import find_enclosure
 from taskspace.certificates.case import Case
 from taskspace.certificates.paper.balls import check_balls
@@ -14,7 +15,6 @@ from taskspace.certificates.paper.rates import (
 )
 from taskspace.certificates.paper.volume import no_volume_bounds, volume_bounds
 from taskspace.certificates.statements.claims import Certificate, on_table
-from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.spaces import Space

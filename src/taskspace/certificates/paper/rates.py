@@ -17,8 +17,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure, find_enclosure
-from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import (
     family_rows,

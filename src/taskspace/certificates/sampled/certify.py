@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.case import Case
 from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.sampled.episodes import FreshCheck, check_on_fresh_episodes
@@ -20,7 +21,6 @@ from taskspace.certificates.sampled.share import (
 )
 from taskspace.certificates.statements.claims import Certificate
 from taskspace.certificates.statements.words import PilotFacts
-from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.spaces import Points
 from taskspace.systems.episodic import EpisodicSystem

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.betting import BettingTests, check_confidence
+from taskspace._util.clock import Clock
 from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.statements.claims import Certificate
 from taskspace.certificates.statements.words import FreshFacts, context_words
-from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Policy

@@ -13,8 +13,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace._util.clock import Clock
 from taskspace.cover import least_cover, minimum_cover
-from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance import make_table, source_space, target_space
 from taskspace.policies import Policy

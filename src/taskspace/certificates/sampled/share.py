@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.betting import check_confidence, share_bound
+from taskspace._util.clock import Clock
 from taskspace.certificates.statements.claims import Certificate
 from taskspace.certificates.statements.words import share_sentence
-from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.text import read_text
 from taskspace.policies import Policy

@@ -21,7 +21,6 @@ from taskspace.cli.options import (
 )
 from taskspace.cli.output import (
     Answer,
-    began,
     console,
     number,
     progress_console,
@@ -32,7 +31,6 @@ from taskspace.cli.output import (
 from taskspace.cli.reading import source_places
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names
-from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
@@ -126,7 +124,6 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
     Exit code 3 where the last line is no proof and no confidence that holds: neither
     was reached, or there are only estimates.
     """
-    clock = Clock(options.time_limit, began=began())
     sampling = options.sampling
     question = asking.question(options.path, options.epsilon)
     with progress_console.status("load"):
@@ -138,7 +135,7 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
             question,
             sampling=sampling,
             selection=selection,
-            time_limit=clock.left,
+            time_limit=options.time_limit,
             seed=options.seed,
             progress=report,
         )

@@ -15,7 +15,6 @@ from taskspace.cli.options import (
 )
 from taskspace.cli.output import (
     Answer,
-    began,
     console,
     figure_file,
     percent,
@@ -29,7 +28,6 @@ from taskspace.cli.reading import read_problem, source_places
 from taskspace.cli.render.cover import show_cover
 from taskspace.cover import METHODS, Cover, CoverAnswer, SmallestEpsilon
 from taskspace.cover.ask import CoverProblem
-from taskspace.cover.base import Clock
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -50,7 +48,7 @@ class Options:
     path: Path = argument("A run or a matrix file, with --epsilon or --budget.")
     epsilon: float | None = option("Tolerance.")
     method: str = option(f"{', '.join(METHODS)}.", "minimum")
-    time_limit: float = option("Seconds until a search ends, loading included.", 60.0)
+    time_limit: float = option("Processor seconds until a search ends.", 60.0)
     seed: SeedOption = 0
     budget: int | None = option(
         "Sources at most: as many targets as they serve within --epsilon, or "
@@ -119,13 +117,12 @@ def cover(options: Options, asking: Asking, reading: Reading) -> Answer:
 
     The answer names the sources and a lower bound: no selection with fewer exists.
     """
-    clock = Clock(options.time_limit, began=began())
     question = _question(options, asking)
     with stage_progress() as report:
         report("load", 0, 1)
         problem = _read(options, question, reading)
         report("load", 1, 1)
-        cover, least = _ask(options, problem, clock, report)
+        cover, least = _ask(options, problem, report)
     answer = CoverAnswer.of(cover, problem.study)
     _write(options, reading, problem, answer)
     return Answer(
@@ -172,19 +169,18 @@ def _read(options: Options, question: Question, reading: Reading) -> CoverProble
 def _ask(
     options: Options,
     problem: CoverProblem,
-    clock: Clock,
     report: Progress,
 ) -> tuple[Cover, SmallestEpsilon | None]:
     """Return a cover, and the smallest tolerance of a budget if that is asked for."""
-    seed = options.seed
+    seed, limit = options.seed, options.time_limit
     if options.is_mean:
         assert options.budget is not None
         cover = problem.least_mean(
             options.budget,
             epsilon=options.epsilon,
             leave_out=True,
-            time_limit=clock.left,
-            progress=search_progress(report, clock.left, "mean in [{:.4g}, {:.4g}]"),
+            time_limit=limit,
+            progress=search_progress(report, limit, "mean in [{:.4g}, {:.4g}]"),
         )
         return cover, None
     if not options.seeks_epsilon:
@@ -192,18 +188,18 @@ def _ask(
             options.method,
             share=options.share,
             budget=options.budget,
-            time_limit=clock.left,
+            time_limit=limit,
             seed=seed,
-            progress=search_progress(report, clock.left),
+            progress=search_progress(report, limit),
         )
         return cover, None
     assert options.budget is not None
     least = problem.smallest_tolerance(
         options.budget,
         leave_out=True,
-        time_limit=clock.left,
+        time_limit=limit,
         seed=seed,
-        progress=search_progress(report, clock.left, "ε in [{:.4g}, {:.4g}]"),
+        progress=search_progress(report, limit, "ε in [{:.4g}, {:.4g}]"),
     )
     return problem.cover_within(least), least
 

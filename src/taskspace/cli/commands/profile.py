@@ -16,7 +16,6 @@ from taskspace.cli.options import (
 )
 from taskspace.cli.output import (
     Answer,
-    began,
     console,
     figure_file,
     number,
@@ -28,7 +27,6 @@ from taskspace.cli.output import (
 from taskspace.cover import (
     complexity_profile,
 )
-from taskspace.cover.base import Clock
 from taskspace.cover.tolerance.profile import Profile
 from taskspace.performance.study import Study
 from taskspace.questions import Question
@@ -59,7 +57,6 @@ class Options:
 @as_command
 def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
-    clock = Clock(options.time_limit, began=began())
     figure_file(options.plot)
     epsilons = options.epsilon or []
     first = epsilons[0] if epsilons else None
@@ -76,7 +73,7 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
             question,
             epsilons=options.epsilon,
             n_epsilons=options.n_epsilons,
-            time_limit=clock.left,
+            time_limit=options.time_limit,
             seed=options.seed,
             progress=report,
         )

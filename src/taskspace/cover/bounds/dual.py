@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock
+from taskspace._util.clock import Clock
 from taskspace.cover.bounds.prices import (
     PriceBound,
     best_bound,
@@ -182,7 +182,7 @@ def _lp_bound(
 ) -> PriceBound | None:
     if int(sets.sizes.sum()) > MAX_LP_PAIRS:
         return None
-    solved = solve_lp(sets, costs, clock.left, "highs-ipm")
+    solved = solve_lp(sets, costs, clock, "highs-ipm")
     return None if solved is None else polished_bound(sets, costs, solved[1], "lp")
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock
+from taskspace._util.clock import Clock
 from taskspace.cover.bounds.dual import polished_bound
 from taskspace.cover.bounds.prices import PriceBound, cost_units, run_loads
 from taskspace.cover.exact.reductions import Core, reduce_problem
@@ -23,11 +23,19 @@ from taskspace.sets import RunSets
 
 
 class BranchResult(NamedTuple):
-    """Best cover, a lower bound on every cover, and whether no node is left."""
+    """Best cover, a lower bound on every cover, and how the search ended.
+
+    Args:
+        sources: the cover.
+        bound: no cover costs less.
+        is_closed: whether no node is left.
+        is_final: whether more work would give no other answer.
+    """
 
     sources: NDArray[np.int64] | None
     bound: int
     is_closed: bool
+    is_final: bool
 
 
 class _Node(NamedTuple):
@@ -44,9 +52,9 @@ def branch_and_bound(
     costs: NDArray[np.float64],
     *,
     clock: Clock,
+    max_nodes: int,
     start: NDArray[np.int64] | None = None,
     on_bound: Callable[[int], bool] = lambda bound: False,
-    is_stopped: Callable[[], bool] = lambda: False,
 ) -> BranchResult:
     """Minimum cover with integer costs, the least bound first.
 
@@ -54,19 +62,19 @@ def branch_and_bound(
         sets: the targets that each source serves; each has at least one.
         costs: cost of each source, integers.
         clock: whose time limit counts.
+        max_nodes: nodes to look at.
         start: a cover to begin with.
         on_bound: called with each better lower bound; True stops the search.
-        is_stopped: asked before each node.
     """
     root = Core.of(sets, costs)
     best, best_cost = None, int(costs.sum()) + 1
     if start is not None and sets.union(start).all():
         best, best_cost = start, int(costs[start].sum())
     heap, n_nodes, bound = [_Node(0, 0, root, ())], 0, 0
-    while heap and clock.left > 0 and not is_stopped():
+    while heap and clock.left > 0 and n_nodes < 2 * max_nodes:
         node = heapq.heappop(heap)
         if node.bound >= best_cost:  # so are all others
-            return BranchResult(best, best_cost, True)
+            return BranchResult(best, best_cost, True, True)
         if node.bound > bound:
             bound = node.bound
             if on_bound(bound):
@@ -106,9 +114,10 @@ def branch_and_bound(
             n_nodes += 1
             heapq.heappush(heap, _Node(low, n_nodes, child, chosen))
     if not heap:
-        return BranchResult(best, best_cost, True)
+        return BranchResult(best, best_cost, True, True)
     bound = max(bound, min(best_cost, *(node.bound for node in heap)))
-    return BranchResult(best, bound, bound >= best_cost)
+    is_closed = bound >= best_cost
+    return BranchResult(best, bound, is_closed, is_closed)
 
 
 def _solve_lp(
@@ -116,7 +125,7 @@ def _solve_lp(
 ) -> tuple[NDArray[np.float64], PriceBound] | None:
     """Return a solution of the covering LP, and the bound that its prices prove."""
     costs = core.costs / core.costs.min()
-    solved = solve_lp(core.sets, costs, clock.left, "highs-ds")
+    solved = solve_lp(core.sets, costs, clock, "highs-ds")
     if solved is None:
         return None
     x, prices = solved

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock
+from taskspace._util.clock import Clock
 from taskspace.cover.costs import Exact, total_cost
 from taskspace.sets import RunSets, TargetSets
 

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock
+from taskspace._util.clock import Clock
 from taskspace.cover.costs import Exact, total_cost, whole_multiples
 from taskspace.cover.exact.branch import BranchResult, branch_and_bound
-from taskspace.cover.solvers import StopSignal, has_cp_sat, run_cp_sat
+from taskspace.cover.solvers import has_cp_sat, run_cp_sat
 from taskspace.sets import RunSets
 
 # An exact solver gains nothing in minutes beyond this many (source, target) pairs.
@@ -31,13 +31,21 @@ MAX_EXACT_PAIRS = 1_500_000
 # branch and bound need digits after the point, the more the finer costs are rounded.
 _CP_SAT_SUM, _BRANCH_SUM, _ROUNDED_BRANCH_SUM = 2**50, 2**46, 2**36
 _MAX_ROUNDS = 40  # references and forbidden covers that are tried
+_NODES = 100  # of branch and bound that count as one deterministic second
 
 
 class ExactResult(NamedTuple):
-    """Best selection found, None where there is none, and a valid lower bound."""
+    """Best selection found, None where there is none, and a valid lower bound.
+
+    Args:
+        sources: the selection.
+        lower_bound: no cover costs less.
+        is_final: whether more work would give no other answer.
+    """
 
     sources: NDArray[np.int64] | None
     lower_bound: Exact
+    is_final: bool
 
 
 class _Question(NamedTuple):
@@ -51,7 +59,7 @@ class _Question(NamedTuple):
         seed: of the solver.
         start: a cover to begin with.
         on_bound: called with each better lower bound; True stops the solver.
-        stop: lets another thread stop the solver.
+        work: how much the solver may do: CP-SAT's deterministic seconds.
         linear: whether CP-SAT uses the LP relaxation.
     """
 
@@ -62,7 +70,7 @@ class _Question(NamedTuple):
     seed: int
     start: NDArray[np.int64] | None
     on_bound: Callable[[int], bool]
-    stop: StopSignal
+    work: float
     linear: bool
 
 
@@ -70,11 +78,11 @@ def solve_exact(
     sets: RunSets,
     costs: NDArray[np.float64],
     *,
-    time_limit: float,
+    clock: Clock,
+    work: float,
     seed: int,
     start: NDArray[np.int64] | None = None,
     on_bound: Callable[[Exact], bool] | None = None,
-    stop: StopSignal | None = None,
     linear: bool = True,
 ) -> ExactResult:
     """Minimum cover of all targets, each of which some source must serve.
@@ -82,11 +90,12 @@ def solve_exact(
     Args:
         sets: the targets that each source serves.
         costs: cost of each source.
-        time_limit: seconds.
+        clock: whose time limit counts.
+        work: how much the solver may do: CP-SAT's deterministic seconds, or as many
+            hundreds of nodes.
         seed: of the solver.
         start: a cover to begin with.
         on_bound: called with each better lower bound; True stops the solver.
-        stop: lets another thread stop the solver.
         linear: whether CP-SAT uses the LP relaxation; without it small problems of
             much symmetry are proven sooner.
 
@@ -94,14 +103,14 @@ def solve_exact(
         The best cover found and the bound proven.
     """
     if sets.n_targets == 0:
-        return ExactResult(np.zeros(0, np.int64), 0)
+        return ExactResult(np.zeros(0, np.int64), 0, True)
     solve, limit, rounded_limit = _branch, _BRANCH_SUM, _ROUNDED_BRANCH_SUM
     if has_cp_sat():
         solve, limit, rounded_limit = _cp_sat, _CP_SAT_SUM, _CP_SAT_SUM
     tell = on_bound or (lambda bound: False)
     question = _Question(
-        sets, np.zeros(0, np.int64), [], Clock(time_limit), seed, start,
-        lambda bound: False, stop or StopSignal(), linear,
+        sets, np.zeros(0, np.int64), [], clock, seed, start,
+        lambda bound: False, work, linear,
     )  # fmt: skip
     whole = whole_multiples(costs, limit)
     if whole is None:
@@ -112,7 +121,7 @@ def solve_exact(
             units=units.astype(np.int64), on_bound=lambda bound: tell(bound * unit)
         )
     )
-    return ExactResult(answer.sources, answer.bound * unit)
+    return ExactResult(answer.sources, answer.bound * unit, answer.is_final)
 
 
 def _solve_rounded(
@@ -128,7 +137,7 @@ def _solve_rounded(
     unit = 1 / Fraction(2) ** shift
     best, best_cost = None, Fraction(total_cost(costs, np.arange(len(costs)))) + 1
     reference, lower = None, Fraction(0)
-    start, forbidden = question.start, []
+    start, forbidden, is_final = question.start, [], False
     for _ in range(_MAX_ROUNDS):
         units = np.floor(scaled).astype(np.int64)
         goal, anchor = 0, Fraction(0)
@@ -146,7 +155,7 @@ def _solve_rounded(
                 on_bound=lambda bound, valid=valid: tell(valid(bound)),  # this round's
             )
         )
-        lower = max(lower, valid(answer.bound))
+        lower, is_final = max(lower, valid(answer.bound)), answer.is_final
         if answer.sources is None:
             break
         cost = Fraction(total_cost(costs, answer.sources))
@@ -158,7 +167,7 @@ def _solve_rounded(
             forbidden = [*forbidden, answer.sources]
         if not answer.is_closed or lower >= best_cost or question.clock.left <= 0:
             break
-    return ExactResult(best, lower)
+    return ExactResult(best, lower, is_final)
 
 
 def _valid_bound(
@@ -179,14 +188,14 @@ def _valid_bound(
 def _branch(question: _Question) -> BranchResult:
     # Prices can speak neither of forbidden covers nor of sources that cost nothing.
     if question.forbidden or question.units.min() == 0:
-        return BranchResult(None, 0, False)
+        return BranchResult(None, 0, False, True)
     return branch_and_bound(
         question.sets,
         question.units.astype(np.float64),
         clock=question.clock,
         start=question.start,
+        max_nodes=int(_NODES * question.work),
         on_bound=question.on_bound,
-        is_stopped=lambda: question.stop.is_set,
     )
 
 
@@ -214,16 +223,15 @@ def _cp_sat(question: _Question) -> BranchResult:
         model,
         chosen,
         start=question.start,
-        seconds=question.clock.left,
+        clock=question.clock,
+        work=question.work,
         seed=question.seed,
         linear=question.linear,
         on_bound=question.on_bound,
-        stop=question.stop,
     )
     if answer.values is not None:
-        return BranchResult(
-            np.flatnonzero(answer.values), answer.bound, answer.is_closed
-        )
+        chosen = np.flatnonzero(answer.values)
+        return BranchResult(chosen, answer.bound, answer.is_closed, answer.is_closed)
     # Closed without a solution: all covers are forbidden.
     bound = sum(costs) + 1 if answer.is_closed else answer.bound
-    return BranchResult(None, bound, answer.is_closed)
+    return BranchResult(None, bound, answer.is_closed, answer.is_closed)

@@ -16,7 +16,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock
+from taskspace._util.clock import Clock
 from taskspace.cover.costs import Exact
 from taskspace.cover.location.prices import FREE, IN, OUT, raise_prices
 from taskspace.cover.location.problem import Location
@@ -115,14 +115,20 @@ class Branching:
 
     # --- the search -----------------------------------------------------------------
 
-    def run(self, clock: Clock, report: Callable[[], object] = lambda: None) -> None:
+    def run(
+        self,
+        clock: Clock,
+        report: Callable[[], object] = lambda: None,
+        max_nodes: int | None = None,
+    ) -> None:
         """Search until solved or out of time.
 
         Args:
             clock: whose time limit counts.
             report: called after every node.
+            max_nodes: nodes at most; None for as many as time allows.
         """
-        while self._heap and clock.left > 0:
+        while self._heap and clock.left > 0 and self._count != max_nodes:
             _, _, node = heapq.heappop(self._heap)
             is_root = self._count == 0
             if self._bound(node, clock, is_root) or self._decide(node):

@@ -6,7 +6,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock, Cover
+from taskspace._util.clock import Clock
+from taskspace.cover.base import Cover
 from taskspace.cover.bounds.prices import join_prices, size_bound
 from taskspace.cover.problem import Instance, grid_shape, sets_of
 from taskspace.errors import InvalidInputError

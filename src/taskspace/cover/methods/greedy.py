@@ -13,7 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock, Cover
+from taskspace._util.clock import Clock
+from taskspace.cover.base import Cover
 from taskspace.cover.bounds.dual import quick_bound
 from taskspace.cover.bounds.prices import (
     coverage_limit,

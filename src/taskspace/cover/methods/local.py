@@ -14,7 +14,8 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock, Cover
+from taskspace._util.clock import Clock
+from taskspace.cover.base import Cover
 from taskspace.cover.bounds.dual import quick_bound
 from taskspace.cover.bounds.prices import join_prices
 from taskspace.cover.costs import total_cost
@@ -53,7 +54,7 @@ def local_cover(
         problem: a study, or the targets that each source serves.
         question: what is asked of a study.
         costs: cost of each source, `> 0`; all 1 where not given.
-        time_limit: seconds; 10 where neither this nor `max_steps` is given.
+        time_limit: processor seconds; 10 where neither this nor `max_steps` is given.
         max_steps: number of swaps.
         seed: of the random choices.
         start: sources to begin with; greedy's where not given. Not with sources that
@@ -71,6 +72,7 @@ def local_cover(
     instance = Instance.of(
         problem, question, costs=costs, include=include, exclude=exclude
     )
+    clock.restart()  # sets are there
     if start is not None and len(instance.free) < instance.sets.n_sources:
         raise InvalidInputError(
             "A start goes with no include and no exclude: leave it out."
@@ -79,7 +81,7 @@ def local_cover(
         return greedy_instead(instance, "local")
     cost, whole = instance.costs, instance.core
     if start is None:
-        reduced = reduce_problem(whole, Clock(0.2 * clock.left))
+        reduced = reduce_problem(whole, clock)
     else:  # reductions might drop a source of the start
         none = np.zeros(0, np.int64)
         reduced = Reduced(none, none, np.zeros(0), whole)

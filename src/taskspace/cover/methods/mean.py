@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock, Cover
+from taskspace._util.clock import Clock
+from taskspace.cover.base import Cover
 from taskspace.cover.costs import Exact, exact_weights, round_down
 from taskspace.cover.location.branch import Branching
 from taskspace.cover.location.problem import exact_sum
 from taskspace.cover.location.problem import least_mean as mean_problem
 from taskspace.cover.location.search import begin_greedily, swapped
-from taskspace.cover.methods.minimum import minimum_cover
+from taskspace.cover.methods.minimum import N_ROUNDS, full_cover
 from taskspace.cover.methods.part import most_wanted
 from taskspace.cover.problem import Instance, check_budget, restrict
 from taskspace.cover.verify.verify import verify_cover
@@ -39,6 +40,7 @@ def least_mean(
     exclude: Sequence[int] = (),
     leave_out: bool = False,
     time_limit: float = 60.0,
+    max_nodes: int | None = None,
     progress: Progress | None = None,
 ) -> Cover:
     """Find the sources of least mean loss, every target served by the best of them.
@@ -54,7 +56,9 @@ def least_mean(
         exclude: sources that must not be.
         leave_out: take the mean over the targets that some source serves (within
             epsilon); the others are the cover's `uncoverable`.
-        time_limit: seconds.
+        time_limit: processor seconds.
+        max_nodes: nodes of the search at most, an even number; None for as many as
+            time allows.
         progress: called now and then with the bounds of the least mean.
 
     Returns:
@@ -85,7 +89,7 @@ def least_mean(
         raise InvalidInputError("Some target must have a weight above 0 and a source.")
     search = _Search(allowed, weights, budget, *limits)
     _begin(search, clock, epsilon)
-    search.run(clock, progress or silent)
+    search.run(clock, progress or silent, max_nodes)
     chosen = search.selection
     worst = float(allowed[np.ix_(chosen, weights > 0)].min(axis=0).max())
     if not _rule(losses).allows_negative_epsilon:
@@ -97,7 +101,7 @@ def least_mean(
         chosen,
         lower_bound=0,
         lower_bound_kind=search.branching.kind,
-        stop_reason="proven optimal" if search.is_optimal else "time limit",
+        stop_reason=search.stop_reason(clock),
         clock=clock,
         budget=budget,
         mean_loss=round_down(search.cost / total),
@@ -185,7 +189,13 @@ class _Search:
         """Whether bound and selection meet."""
         return self.lower >= self.cost
 
-    def run(self, clock: Clock, report: Progress) -> None:
+    def stop_reason(self, clock: Clock) -> str:
+        """Return why the search stopped."""
+        if self.is_optimal:
+            return "proven optimal"
+        return "time limit" if clock.left <= 0 else "step limit"
+
+    def run(self, clock: Clock, report: Progress, max_nodes: int | None) -> None:
         """Branch until solved or out of time."""
         total = float(self.weights.sum())
 
@@ -193,7 +203,7 @@ class _Search:
             low, high = float(self.lower) / total, float(self.cost) / total
             report("search", low, high, "mean loss")
 
-        self.branching.run(clock, tell)
+        self.branching.run(clock, tell, max_nodes)
 
 
 def _begin(search: _Search, clock: Clock, epsilon: float | None) -> None:
@@ -201,20 +211,19 @@ def _begin(search: _Search, clock: Clock, epsilon: float | None) -> None:
     offer, problem = search.branching.offer, search.problem
     if search.room:
         start = begin_greedily(problem, np.zeros(0, np.int64))
-        offer(swapped(problem, start, Clock(0.5 * clock.left)))
+        offer(swapped(problem, start, clock))
     else:
         offer(np.zeros(0, np.int64))
     if search.branching.best is not None:
         return
     counts = search.weights > 0
     sets = tolerance_sets(search.matrix[:, counts], np.finfo(float).max)
-    cover = minimum_cover(
-        sets,
-        time_limit=0.5 * clock.left,
-        include=search.include,
-        exclude=search.exclude,
-    )
-    most = search.room + len(search.include)
+    instance = Instance.of(sets, include=search.include, exclude=search.exclude)
+    most, n_stages = search.room + len(search.include), N_ROUNDS
+    cover = full_cover(instance, clock, n_stages=n_stages)
+    while cover.lower_bound <= most < cover.size and clock.left > 0:
+        n_stages += 1
+        cover = full_cover(instance, clock, n_stages=n_stages)
     if cover.is_full and cover.size <= most:
         fewest = np.setdiff1d(cover.sources, search.include)
         offer(np.searchsorted(search.free, fewest))

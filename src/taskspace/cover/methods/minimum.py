@@ -2,21 +2,21 @@
 
 Reductions first; then, for each component of what is left, local search and
 primal-dual bounds in turns; then sources that no better cover can hold are fixed by
-their reduced costs, and an exact solver gets the rest. Up to the exact solver the
-work is counted in steps, not in seconds, so that a proven result repeats.
+their reduced costs, and exact and local search get the rest in turns. All of it is cut
+into stages of counted work, in the same order for every time limit: the limit only
+ends the search. So a search that closes in time gives the same answer on any machine.
 """
 
 import math
-import threading
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock, Cover
+from taskspace._util.clock import Clock
+from taskspace.cover.base import Cover
 from taskspace.cover.bounds.dual import polished_bound, quick_bound
 from taskspace.cover.bounds.prices import (
     PriceBound,
@@ -26,12 +26,12 @@ from taskspace.cover.bounds.prices import (
 )
 from taskspace.cover.bounds.primal_dual import PrimalDual
 from taskspace.cover.costs import Exact, has_whole_costs, total_cost
-from taskspace.cover.exact.reductions import Core, components, reduce_problem
+from taskspace.cover.exact.reductions import Core, Reduced, components, reduce_problem
 from taskspace.cover.exact.solver import MAX_EXACT_PAIRS, solve_exact
 from taskspace.cover.methods.local import LocalSearch, greedy_instead, is_too_large
 from taskspace.cover.methods.part import part_cover
 from taskspace.cover.problem import Instance
-from taskspace.cover.solvers import StopSignal, has_cp_sat, search_milp
+from taskspace.cover.solvers import has_cp_sat, search_milp
 from taskspace.cover.verify.verify import verify_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
@@ -39,9 +39,14 @@ from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
 
-_FIRST_STEPS, _FIRST_ITERATIONS, _N_ROUNDS = 1000, 400, 6
-_SECONDS_ALONE = 3.0  # the exact solver's, before another search runs beside it
-_FEW_SOURCES = 300  # up to here CP-SAT without LP runs beside CP-SAT with LP
+_FIRST_STEPS, _FIRST_ITERATIONS = 1000, 400  # of stage 0; each later one twice that
+N_ROUNDS = 6
+"""Stages before exact search begins, where costs are integers."""
+_GROWTH = 4  # work of an exact stage over that of the one before
+_EXACT_WORK = 1.0  # deterministic seconds of the first one,
+_BESIDE_STEPS = 20_000  # and swaps of the local search after it
+_PROMISING_STEPS, _PROMISING_NODES = 125_000, 50  # likewise, among promising sources
+_FEW_SOURCES = 300  # up to here CP-SAT without LP takes turns with CP-SAT with LP
 _CHEAP_PAIRS = 100_000  # up to here several short searches beat a long one
 _MAX_REFUTED = 1_000_000  # pairs up to which the verifier attacks the bound
 _MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
@@ -69,8 +74,8 @@ def minimum_cover(
     Args:
         problem: a study, or the targets that each source serves.
         question: what is asked of a study.
-        time_limit: seconds; compiling the kernels, once per installation, comes on
-            top.
+        time_limit: processor seconds of the search; tolerance sets are made before,
+            and kernels compiled, once per installation, on top.
         costs: cost of each source, `> 0`; all 1 where not given.
         share: share of all targets (of all target weight) that is enough.
         target_weights: weight of each target, `>= 0`; all 1 where not given.
@@ -99,62 +104,85 @@ def minimum_cover(
         include=include,
         exclude=exclude,
     )
-    sets = instance.sets
-    is_part = any(asked is not None for asked in (share, budget, target_weights))
-    if is_part:
-        cover = part_cover(instance, clock, report)
-    elif is_too_large(sets):
-        return greedy_instead(instance, "minimum")
-    else:
-        cover = _full_cover(instance, clock, seed, report)
-    # To look for cheaper covers again would take longer than the search on large data.
-    small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
-    verify_cover(
-        cover,
-        sets,
-        costs,
-        target_weights=target_weights,
-        raise_on_failure=True,
-        refute_bound=small and not is_part,
-        effort=0,
-    )
+    clock.restart()  # sets are there
+    if all(asked is None for asked in (share, budget, target_weights)):
+        return full_cover(instance, clock, seed=seed, report=report)
+    cover = part_cover(instance, clock, report)
+    _verify(cover, instance, refute_bound=False)
     return cover
 
 
-def _full_cover(instance: Instance, clock: Clock, seed: int, report: Progress) -> Cover:
-    """Search and bounds in turns, component by component, of what is free."""
+def _verify(cover: Cover, instance: Instance, *, refute_bound: bool) -> None:
+    """Raise an error if a cover claims what its sets do not bear out."""
+    verify_cover(
+        cover,
+        instance.sets,
+        instance.costs.given,
+        target_weights=instance.target_weights,
+        raise_on_failure=True,
+        refute_bound=refute_bound,
+        effort=0,
+    )
+
+
+def full_cover(
+    instance: Instance,
+    clock: Clock,
+    *,
+    seed: int = 0,
+    report: Progress = silent,
+    n_stages: int | None = None,
+) -> Cover:
+    """Return the best cover of all that can be served, with its bound; verified.
+
+    Args:
+        instance: what is asked, without a share and a budget.
+        clock: whose time limit counts.
+        seed: of the random choices.
+        report: called now and then with where the search stands.
+        n_stages: stages of counted work at most; None for as many as time allows.
+    """
+    sets = instance.sets
+    if is_too_large(sets):
+        return greedy_instead(instance, "minimum")
     cost = instance.costs
-    reduced = reduce_problem(instance.core, Clock(0.3 * clock.left))
-    parts = sorted(components(reduced.core), key=lambda part: part.sets.n_sources)
-    searches = [CoreSearch(part, seed) for part in parts]
-    bound = spent = instance.spent + reduced.spent
-    chosen, kinds = reduced.forced.tolist(), []
-    for k, search in enumerate(searches):
-        low_before = bound + sum(later.lower for later in searches[k + 1 :])
-        best_before = spent + sum(later.best_cost for later in searches[k + 1 :])
+    reduced = reduce_problem(instance.core, clock)
+    searches = [CoreSearch(part, seed) for part in components(reduced.core)]
+    spent = instance.spent + reduced.spent
 
-        def tell(phase: str, search=search, low=low_before, best=best_before) -> None:
-            ends = (
-                cost.in_unit(low + search.lower),
-                cost.in_unit(best + search.best_cost),
-            )
-            report("search", *ends, phase)
+    def lower() -> Exact:
+        return spent + sum(search.lower for search in searches)
 
-        search.solve(Clock(clock.left / (len(parts) - k)), tell)
-        chosen += search.core.sources[search.best].tolist()
-        bound, spent = bound + search.lower, spent + search.best_cost
-        kinds.append((search.kind == "exact", search.lower, search.kind))
+    def tell(phase: str) -> None:
+        best = spent + sum(search.best_cost for search in searches)
+        report("search", cost.in_unit(lower()), cost.in_unit(best), phase)
+
+    stage, reason = 0, "proven optimal"
+    while open_ := [s for s in searches if not (s.is_solved or s.is_final)]:
+        if clock.left <= 0 or stage == n_stages:
+            reason = "time limit" if clock.left <= 0 else "step limit"
+            break
+        for search in open_:
+            search.improve(stage, clock, tell)
+        stage += 1
+    if reason == "proven optimal" and any(s.is_final for s in searches):
+        reason = "nothing is left to search"
+    chosen = [search.core.sources[search.best] for search in searches]
     priced = [(search.prices, search.core.targets) for search in searches]
+    kinds = [(s.kind == "exact", s.lower, s.kind) for s in searches]
     cover = instance.cover(
         "minimum",
-        np.sort(np.append(instance.include, chosen)),
-        lower_bound=bound,
+        np.sort(np.concatenate([instance.include, reduced.forced, *chosen])),
+        lower_bound=lower(),
         lower_bound_kind=max(kinds)[2] if kinds else "reductions",
-        stop_reason="time limit",
+        stop_reason=reason,
         clock=clock,
         prices=join_prices(cost, priced, reduced.prices),
     )
-    return replace(cover, stop_reason="proven optimal") if cover.optimal else cover
+    # To look for cheaper covers again would take longer than the search on large data.
+    small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
+    _verify(cover, instance, refute_bound=small)
+    return cover
 
 
 class CoreSearch:
@@ -169,6 +197,8 @@ class CoreSearch:
         self.core = core
         self.seed = seed
         self.is_whole = has_whole_costs(core.costs)
+        self.is_final = False  # an exact search ended, and left a gap
+        self._n_pairs = int(core.sets.sizes.sum())
         self.prices = quick_bound(core.sets, core.costs)
         self.lower, self.kind = self.prices.value, self.prices.kind
         self.local = LocalSearch(core.sets, core.costs, seed=seed)
@@ -209,36 +239,33 @@ class CoreSearch:
         """Whether bound and cover meet."""
         return self.lower >= self.best_cost
 
-    def solve(self, clock: Clock, report) -> None:
-        """Search until solved or out of time.
+    def improve(self, stage: int, clock: Clock, tell: Callable[[str], None]) -> None:
+        """Do the work of one stage, unless the time is up.
 
         Args:
+            stage: how many stages were there before.
             clock: whose time limit counts.
-            report: called with the name of the phase.
+            tell: called with the name of the phase.
         """
-        n_pairs = int(self.core.sets.sizes.sum())
-        small = n_pairs <= MAX_EXACT_PAIRS
-        # Steps are cheap on small cores: make more of them there.
-        first_steps = max(_FIRST_STEPS, min(10_000, _CHEAP_PAIRS * 500 // n_pairs))
-        early = Clock(clock.left * (0.4 if small else 0.5))
-        # Where costs are no integers, prices nearly never meet the optimum exactly.
-        n_rounds = (_N_ROUNDS if self.is_whole else 2) if small else 30
-        for k in range(n_rounds):
-            if self.is_solved or early.left <= 0:
-                break
-            report("local search")
-            if k and n_pairs <= _CHEAP_PAIRS:
-                self._begin_again(k)
-            self.local.run(early, max_steps=first_steps << k, target=float(self.lower))
-            if not self.is_solved and not self._is_lp_done():
-                report("lower bounds")
-                self._raise_bound(early, _FIRST_ITERATIONS << k)
-        if self.is_solved or clock.left <= 0:
-            return
-        if small:
-            self._solve_exactly(clock, report)
+        n_rounds: float = math.inf
+        if self._n_pairs <= MAX_EXACT_PAIRS:
+            # Where costs are no integers, prices nearly never meet the optimum exactly.
+            n_rounds = N_ROUNDS if self.is_whole else 2
+        if stage < n_rounds:
+            self._search_and_bound(stage, clock, tell)
         else:
-            self._search_beside(clock, report)
+            self._solve_exactly(stage - int(n_rounds), clock, tell)
+
+    def _search_and_bound(self, k: int, clock: Clock, tell) -> None:
+        # Steps are cheap on small cores: make more of them there.
+        steps = max(_FIRST_STEPS, min(10_000, _CHEAP_PAIRS * 500 // self._n_pairs))
+        tell("local search")
+        if k and self._n_pairs <= _CHEAP_PAIRS:
+            self._begin_again(k)
+        self.local.run(clock, max_steps=steps << k, target=float(self.lower))
+        if not self.is_solved and not self._is_lp_done():
+            tell("lower bounds")
+            self._raise_bound(clock, _FIRST_ITERATIONS << k)
 
     def _begin_again(self, k: int) -> None:
         """Leave the local search where it is stuck and begin another one."""
@@ -286,21 +313,58 @@ class CoreSearch:
         room = math.floor(goal * Fraction(2) ** shift) - int(units.sum())
         return reduced_cost <= room
 
-    def _solve_exactly(self, clock: Clock, report) -> None:
+    def _solve_exactly(self, k: int, clock: Clock, tell) -> None:
+        growth = _GROWTH**k
         useful = self.useful_sources()
         if useful.sum() > _MANY_SOURCES * self.core.sets.n_targets:
-            self._solve_promising(Clock(0.5 * clock.left), report)
+            self._search_promising(growth, clock, tell)
             useful = self.useful_sources()
-        report("exact solver")
         rest = self.core.keep(useful)
-        if rest.sets.coverable.all():
-            _ExactPhase(self, rest, clock, report).run()
-        else:
+        if not rest.sets.coverable.all():
             self.claim(self.best_cost)
+        if self.is_solved or clock.left <= 0:
+            return
+        reduced = reduce_problem(rest, clock)
+        is_few = reduced.core.sets.n_sources <= _FEW_SOURCES
+        self._solve(reduced, growth, clock, tell, linear=True)
+        if self.is_solved or clock.left <= 0:
+            return
+        if is_few and has_cp_sat() and self.is_whole:
+            self._solve(reduced, growth, clock, tell, linear=False)
+        else:
+            tell("local search")
+            steps = _BESIDE_STEPS * growth
+            self.local.run(clock, max_steps=steps, target=float(self.lower))
 
-    def _solve_promising(self, clock: Clock, report) -> None:
+    def _solve(
+        self, reduced: Reduced, growth: int, clock: Clock, tell, *, linear: bool
+    ) -> None:
+        """Search exactly through what no better cover can do without."""
+        tell("exact search")
+        incumbent, sets = self.best_cost, reduced.core.sets
+
+        def on_bound(bound: Exact) -> bool:
+            self.claim(min(bound + reduced.spent, incumbent))
+            tell("exact search")
+            return self.is_solved
+
+        answer = solve_exact(
+            sets,
+            reduced.core.costs,
+            clock=clock,
+            work=_EXACT_WORK * growth,
+            seed=self.seed,
+            on_bound=on_bound,
+            linear=linear,
+        )
+        if answer.sources is not None and sets.union(answer.sources).all():
+            self.offer(self.core.places(reduced.selection(answer.sources)))
+        self.claim(min(answer.lower_bound + reduced.spent, incumbent))
+        self.is_final = answer.is_final and not self.is_solved
+
+    def _search_promising(self, growth: int, clock: Clock, tell) -> None:
         """Look for a better cover among the sources of least reduced cost."""
-        report("promising sources")
+        tell("promising sources")
         sets, costs = self.core.sets, self.core.costs
         reduced_cost = costs - run_loads(sets, self.dual.prices)
         n_promising = min(len(costs), _PROMISING * sets.n_targets)
@@ -311,13 +375,15 @@ class CoreSearch:
         part = self.core.keep(is_promising)
         start = part.places(self.core.sources[self.best])
         local = LocalSearch(part.sets, part.costs, seed=self.seed, start=start)
-        local.run(Clock(0.2 * clock.left), max_steps=500_000, target=float(self.lower))
+        steps = _PROMISING_STEPS * growth
+        local.run(clock, max_steps=steps, target=float(self.lower))
         self.offer(self.core.places(part.sources[local.best]))
-        if self.is_solved:
+        if self.is_solved or clock.left <= 0:
             return
-        report("promising sources")
-        reduced = reduce_problem(part)
-        sources = search_milp(reduced.core.sets, reduced.core.costs, clock.left)
+        tell("promising sources")
+        reduced = reduce_problem(part, clock)
+        nodes = _PROMISING_NODES * growth
+        sources = search_milp(reduced.core.sets, reduced.core.costs, clock, nodes)
         if sources is not None:
             self.offer(self.core.places(reduced.selection(sources)))
 
@@ -329,106 +395,3 @@ class CoreSearch:
         """
         if bound > self.lower:
             self.lower, self.kind = bound, "exact"
-
-    def _search_beside(self, clock: Clock, report) -> None:
-        """Local search in a second thread while this one raises the bound."""
-        with _Beside(self.local.run, Clock(clock.left)) as search:
-            while clock.left > 0 and not self.is_solved and not self._is_lp_done():
-                report("lower bounds")
-                self._raise_bound(clock, _FIRST_ITERATIONS)
-            while clock.left > 0 and not self.is_solved:
-                report("local search")
-                search.wait(min(0.2, clock.left))
-
-
-class _ExactPhase:
-    """Exact searches of what no cover better than the best so far can do without."""
-
-    def __init__(self, core: CoreSearch, rest: Core, clock: Clock, report):
-        self.core, self.clock, self.report = core, clock, report
-        self.incumbent = core.best_cost
-        self.reduced = reduce_problem(rest, Clock(0.1 * clock.left))
-        self.forced = self.reduced.spent
-        self.sets, self.costs = self.reduced.core.sets, self.reduced.core.costs
-        self.stop, self.stop_other = StopSignal(), StopSignal()
-
-    def run(self) -> None:
-        """Search until solved or out of time."""
-        core, clock = self.core, self.clock
-        tiny = self.sets.n_sources <= _FEW_SOURCES and has_cp_sat() and core.is_whole
-        other = self._prove if tiny else self._search
-        with _Beside(other, Clock(clock.left), _SECONDS_ALONE, self.stop_other):
-            limit = max(0.0, clock.left - 0.05)
-            self._solve(limit, on_bound=self._on_bound, stop=self.stop)
-
-    def _on_bound(self, bound: Exact) -> bool:
-        self.core.claim(min(bound + self.forced, self.incumbent))
-        self.report("exact solver")
-        return self.core.is_solved
-
-    def _offer(self, sources: NDArray[np.int64] | None) -> None:
-        """Take a cover of the reduced problem, if it is one."""
-        if sources is not None and self.sets.union(sources).all():
-            names = self.reduced.selection(sources)
-            self.core.offer(self.core.core.places(names))
-
-    def _solve(self, seconds: float, **options: Any) -> None:
-        answer = solve_exact(
-            self.sets, self.costs, time_limit=seconds, seed=self.core.seed, **options
-        )
-        self._offer(answer.sources)
-        self.core.claim(min(answer.lower_bound + self.forced, self.incumbent))
-
-    def _prove(self, own: Clock) -> None:
-        self._solve(own.left, stop=self.stop_other, linear=False)
-        if self.core.is_solved:
-            self.stop()
-
-    def _search(self, own: Clock) -> None:
-        core = self.core
-        core.local.run(own, on_chunk=lambda: self.stop() if core.is_solved else None)
-
-
-class _Beside:
-    """Work in a thread of its own, begun after a while, ended with the block.
-
-    Args:
-        work: called with the clock, which ends it.
-        clock: whose time limit counts.
-        delay: seconds before it begins.
-        stop: asks the work to end, where the clock does not.
-    """
-
-    def __init__(
-        self,
-        work: Callable[[Clock], object],
-        clock: Clock,
-        delay: float = 0.0,
-        stop: Callable[[], object] = lambda: None,
-    ):
-        self._clock, self._stop = clock, stop
-        self._end = threading.Event()
-
-        def run() -> None:
-            if not self._end.wait(min(delay, clock.left)):
-                work(clock)
-
-        self._thread = threading.Thread(target=run, daemon=True)
-
-    def __enter__(self) -> "_Beside":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end.set()
-        self._clock.stop()
-        self._stop()
-        self._thread.join()
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the work to be done.
-
-        Args:
-            seconds: at most so long.
-        """
-        self._thread.join(seconds)

@@ -11,7 +11,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock, Cover
+from taskspace._util.clock import Clock
+from taskspace.cover.base import Cover
 from taskspace.cover.bounds.prices import knapsack_bound
 from taskspace.cover.costs import Exact, total_cost
 from taskspace.cover.location.branch import Branching
@@ -54,7 +55,7 @@ def _share_cover(instance: Instance, clock: Clock, report: Progress) -> Cover:
     search.offer(np.arange(problem.n_sources))
     search.offer(completed(problem, np.ones(problem.n_sources), enough))
     if (costs == 1).all():
-        _fewer(search, instance, needed, Clock(0.3 * clock.left))
+        _fewer(search, instance, needed, clock)
     _solve(search, clock, report, lambda n: cost.in_unit(spent + n))
     assert search.best is not None
     cover = instance.cover(

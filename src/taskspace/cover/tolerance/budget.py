@@ -8,8 +8,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.base import Clock, Cover, listed
+from taskspace._util.clock import Clock
+from taskspace.cover.base import Cover, listed
 from taskspace.cover.methods.mean import least_mean
+from taskspace.cover.methods.minimum import N_ROUNDS
 from taskspace.cover.problem import check_budget, losses_of, restrict
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import MatrixLosses
@@ -20,6 +22,9 @@ from taskspace.questions import Question
 
 MAX_SETTLED_PAIRS = 10**6
 """Pairs of a source and a target up to which ties between covers are settled."""
+_FIRST_STAGES = N_ROUNDS + 1  # of work at each tolerance, before any gets more
+_TIE_STAGES = 3  # of work that settling ties may take at each tolerance
+_NODES = 2000  # of the tree of a mean, in a profile of budgets
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,7 +136,7 @@ def smallest_epsilon(
         question: what is asked of a study; its tolerance does not matter.
         include: sources that must be selected.
         exclude: sources that must not be.
-        time_limit: seconds for all of it.
+        time_limit: processor seconds for all of it.
         seed: of the random choices.
         progress: called after each tolerance that was tried, with the interval in which
             the least one lies.
@@ -142,8 +147,27 @@ def smallest_epsilon(
     clock = Clock(time_limit)
     losses = MatrixLosses(losses_of(problem, question))
     matrix = np.asarray(losses.matrix, np.float64)
-    wanted, unwanted = restrict(len(matrix), include, exclude)
-    check_budget(budget, wanted, least=1)
+    limits = restrict(len(matrix), include, exclude)
+    check_budget(budget, limits[0], least=1)
+    clock.restart()  # losses are there
+    return _smallest(losses, budget, limits, clock, seed, progress or silent)
+
+
+def _smallest(
+    losses: MatrixLosses,
+    budget: int,
+    limits: tuple[NDArray[np.int64], NDArray[np.int64]],
+    clock: Clock,
+    seed: int,
+    progress: Progress,
+    n_stages: int = _FIRST_STAGES,
+    max_stages: int | None = None,
+) -> SmallestEpsilon:
+    """Find the smallest tolerance, with stages of work up to a number, or time.
+
+    What stays open after some stages at every tolerance gets more of them.
+    """
+    matrix, (wanted, unwanted) = np.asarray(losses.matrix, np.float64), limits
     usable = np.setdiff1d(np.arange(len(matrix)), unwanted)
     values = np.unique(matrix[usable])
     if budget == len(wanted):
@@ -155,23 +179,25 @@ def smallest_epsilon(
         losses, values, include=wanted, exclude=unwanted, seed=seed
     )
     covers: dict[int, Cover] = {}
+    tried: set[int] = set()
     while True:
         is_open, first_open, first_met = _interval(search, budget)
         low, high = (
             float(np.append(values, np.inf)[k]) for k in (first_open, first_met)
         )
-        if covers and progress is not None:
+        if covers:
             progress("search", low, high, f"epsilon={values[list(covers)[-1]]:g}")
-        is_open[list(covers)] = False
-        places = np.flatnonzero(is_open)
-        if not len(places) or clock.left <= 0:
+        places = [k for k in np.flatnonzero(is_open).tolist() if k not in tried]
+        if not places and is_open.any() and n_stages != max_stages:
+            tried, n_stages = set(), n_stages + 1
+            continue
+        if not places or clock.left <= 0:
             break
-        k = int(places[len(places) // 2])
-        # As many halvings are to come as the interval has.
-        share = clock.left / (len(places).bit_length() + 1)
-        covers[k] = search.greedy(k)
+        k = places[len(places) // 2]
+        tried.add(k)
+        covers.setdefault(k, search.greedy(k))
         if covers[k].lower_bound <= budget < covers[k].size:
-            covers[k] = search.minimum(k, share)
+            covers[k] = search.minimum(k, clock, n_stages)
     best = covers.get(first_met)
     return SmallestEpsilon(
         budget=budget,
@@ -204,7 +230,7 @@ def least_cover(
     Args:
         cover: of as many targets as can be served, of sources that all cost 1.
         losses: loss matrix `(source, target)`.
-        time_limit: seconds; the best that was found by then is kept.
+        time_limit: processor seconds; the best that was found by then is kept.
         seed: of the random choices.
 
     Returns:
@@ -217,13 +243,15 @@ def least_cover(
         return cover
     inner = matrix[:, served]
     worst = inner[cover.sources].min(0).max()
-    least = smallest_epsilon(
-        np.where(inner <= worst, inner, np.inf),
+    least = _smallest(
+        MatrixLosses(np.where(inner <= worst, inner, np.inf)),
         cover.size,
-        include=cover.include.tolist(),
-        exclude=cover.exclude.tolist(),
-        time_limit=time_limit,
-        seed=seed,
+        (cover.include, cover.exclude),
+        Clock(time_limit),
+        seed,
+        silent,
+        n_stages=_TIE_STAGES,
+        max_stages=_TIE_STAGES,
     )
     if least.cover is None or not least.upper < worst:
         return cover
@@ -303,7 +331,7 @@ def budget_profile(
         losses: loss matrix `(source, target)`, xarray or NumPy; may hold infinities,
             but each target must have a finite one.
         budgets: numbers of sources, each `>= 1`.
-        time_limit: seconds for all together.
+        time_limit: processor seconds for all together.
         seed: of the random choices.
         progress: called after each number.
 
@@ -323,11 +351,14 @@ def budget_profile(
             f"{int(np.argmin(np.isfinite(matrix).any(axis=0)))} has none."
         )
     points: list[BudgetPoint] = []
+    none = np.zeros(0, np.int64)
     for k, budget in enumerate(numbers):
-        share = clock.left / (2 * (len(numbers) - k))
-        least = smallest_epsilon(matrix, budget, time_limit=share, seed=seed)
+        least = _smallest(
+            MatrixLosses(matrix), budget, (none, none), clock, seed, silent,
+            max_stages=_FIRST_STAGES,
+        )  # fmt: skip
         try:
-            mean = least_mean(losses, budget, time_limit=share)
+            mean = least_mean(losses, budget, time_limit=clock.left, max_nodes=_NODES)
         except InvalidInputError:  # so few sources do not serve all targets
             mean = None
         before = points[-1] if points else None

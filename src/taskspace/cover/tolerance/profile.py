@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Clock, html_view
+from taskspace._util.clock import Clock
+from taskspace.cover.base import html_view
+from taskspace.cover.methods.minimum import N_ROUNDS
 from taskspace.cover.tolerance.epsilons import default_epsilons
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import Losses, losses_of
@@ -20,11 +22,12 @@ from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = ["Profile", "ProfilePoint", "complexity_profile"]
 
-GREEDY_SHARE = 0.5
-"""Part of the time after which greedy leaves the rest to searches and proofs."""
-
-GRACE = 1.0
-"""Seconds that greedy may always take: most profiles are whole by then."""
+BLOCK = 33
+"""Tolerances that greedy looks at before they are searched."""
+QUICK_CELLS = 10**7
+"""Cells of tables that greedy looks at whatever the time limit."""
+FIRST_STAGES = 3
+"""Stages of work at each tolerance, before any gets more; see `full_cover`."""
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +122,8 @@ def complexity_profile(
             does; by default spread from the smallest one at which a cover exists to
             the one at which a single source is enough.
         n_epsilons: how many tolerances, where they are not given.
-        time_limit: seconds for all together; greedy at both ends is there all the same.
+        time_limit: processor seconds for all together; greedy at both ends is there
+            all the same.
         seed: of the random choices.
         progress: called after each tolerance, with how many were searched.
 
@@ -136,7 +140,9 @@ def complexity_profile(
     signed = rule is not None and rule.allows_negative_epsilon
     values = _tolerances(losses, epsilons, n_epsilons, signed)
     search = ToleranceSearch(losses, values, seed=seed)
-    profile = _Profile(search, clock, progress or silent)
+    clock.restart()  # losses are there
+    n_cells = losses.n_sources * losses.n_targets
+    profile = _Profile(search, n_cells, clock, progress or silent)
     profile.solve()
     provenance = attributes.get("provenance", "given")
     if isinstance(problem, Study):
@@ -163,29 +169,42 @@ def _tolerances(
 class _Profile:
     """A search from the ends to the middles, by greedy and then with proofs."""
 
-    def __init__(self, search: ToleranceSearch, clock: Clock, progress: Progress):
-        self.search, self.clock, self.progress = search, clock, progress
+    def __init__(
+        self,
+        search: ToleranceSearch,
+        n_cells: int,
+        clock: Clock,
+        progress: Progress,
+    ):
+        self.search, self.n_cells = search, n_cells
+        self.clock, self.progress = clock, progress
         self.greedy: dict[int, int] = {}
         self.searched: set[int] = set()
 
     def solve(self) -> None:
         search = self.search
         order = _ends_then_middles(np.flatnonzero(search.n_uncoverable == 0).tolist())
-        until = self.clock.seconds + max(GRACE, GREEDY_SHARE * self.clock.left)
+        for first in range(0, len(order), BLOCK):
+            block = order[first : first + BLOCK]
+            for place, k in enumerate(block):
+                is_quick = (first + place) * self.n_cells <= QUICK_CELLS
+                if first + place >= 2 and not is_quick and self.clock.left <= 0:
+                    return
+                self.greedy[k] = search.greedy(k, block[place + 1 :]).size
+                self._tell(k)
+            self._search(block, FIRST_STAGES)
+        n_stages = N_ROUNDS + 1
+        while self.clock.left > 0 and (search.lower[order] < search.upper[order]).any():
+            self._search(order, n_stages)
+            n_stages += 1
+
+    def _search(self, order: Sequence[int], n_stages: int) -> None:
+        """Search at all tolerances that are still open, by some stages of work."""
         for place, k in enumerate(order):
-            if place >= 2 and self.clock.seconds > until:
-                break
-            self.greedy[k] = search.greedy(k, order[place + 1 :]).size
-            self._tell(k)
-        while self.clock.left > 0:
-            # What neighbours have settled gives its time to the others.
-            still = [k for k in order if search.lower[k] < search.upper[k]]
-            still = [k for k in still if k not in self.searched]
-            if not still:
-                break
-            self.searched.add(still[0])
-            search.minimum(still[0], self.clock.left / len(still), still[1:])
-            self._tell(still[0])
+            if self.search.lower[k] < self.search.upper[k] and self.clock.left > 0:
+                self.searched.add(k)
+                self.search.minimum(k, self.clock, n_stages, order[place + 1 :])
+                self._tell(k)
 
     def _tell(self, k: int) -> None:
         note = f"epsilon={self.search.epsilons[k]:g}"

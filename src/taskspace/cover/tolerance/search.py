@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.clock import Clock
 from taskspace.cover.base import Cover
 from taskspace.cover.methods.greedy import greedy_cover
-from taskspace.cover.methods.minimum import minimum_cover
+from taskspace.cover.methods.minimum import full_cover
+from taskspace.cover.problem import Instance
 from taskspace.cover.tolerance.thresholds import Losses, Thresholds
 
 __all__ = ["ToleranceSearch"]
@@ -76,16 +78,19 @@ class ToleranceSearch:
         """
         return self.learn(k, greedy_cover(self._sets.at(k, coming), **self._limits))
 
-    def minimum(self, k: int, seconds: float, coming: Sequence[int] = ()) -> Cover:
-        """Return the smallest cover found in time at one tolerance, and learn from it.
+    def minimum(
+        self, k: int, clock: Clock, n_stages: int, coming: Sequence[int] = ()
+    ) -> Cover:
+        """Return the smallest cover found at one tolerance, and learn from it.
 
         Args:
             k: number of the tolerance.
-            seconds: time limit.
+            clock: whose time limit counts.
+            n_stages: stages of counted work, see `full_cover`.
             coming: tolerances that will be asked for next.
         """
-        sets = self._sets.at(k, coming)
-        cover = minimum_cover(sets, time_limit=seconds, seed=self._seed, **self._limits)
+        instance = Instance.of(self._sets.at(k, coming), **self._limits)
+        cover = full_cover(instance, clock, seed=self._seed, n_stages=n_stages)
         return self.learn(k, cover)
 
     def learn(self, k: int, cover: Cover) -> Cover:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.clock import Clock
 from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
-from taskspace.cover.base import Clock, assign_rows
+from taskspace.cover.base import assign_rows
 from taskspace.cover.tolerance.epsilons import round_epsilons
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import MatrixLosses

@@ -17,9 +17,9 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace._util.threads import over_rows
 from taskspace.certificates.boxes.enclosures.boxes import Bounds, Boxes, Enclosure
-from taskspace.cover.base import Clock
 from taskspace.measured import ErrorBounds
 from taskspace.sets.erosion import Windows
 

@@ -13,9 +13,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
 from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
-from taskspace.cover.base import Clock
 
 # A cell that its own bound leaves open is cut this many times before giving up.
 CUTS_IN_CELL = 2
