@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 from rich.console import Console
 
 import taskspace as ts
-from taskspace._util.clock import Clock
 from taskspace.cli import output
 from taskspace.runs import RunStore
 from tests.helpers import refused, taskspace
@@ -273,29 +271,3 @@ def test_a_log_file_says_now_and_then_where_a_command_is(monkeypatch):
         report("train", 2, 4, "[source] 3")
         line = file.getvalue()
     assert re.fullmatch(r"train 2/4, 0:00:\d\d passed, ETA .* \[source\] 3\n", line)
-
-
-def test_a_time_limit_counts_from_before_the_imports(tmp_path, monkeypatch):
-    assert output.began() is None
-    slow = {}
-
-    def late():
-        time.sleep(0.3)
-        slow["left"] = Clock(10.0, began=output.began()).left
-
-    with output.command():
-        late()
-    assert slow["left"] < 9.8
-    assert output.began() is None
-    seen = []
-    real = Clock.__init__
-
-    def spy(self, limit=None, *, began=None):
-        seen.append(began)
-        real(self, limit, began=began)
-
-    monkeypatch.setattr(Clock, "__init__", spy)
-    (tmp_path / "matrix.csv").write_text("t,u\n1,2\n3,4\n")
-    cover = taskspace("cover", tmp_path / "matrix.csv", "--epsilon", "1")
-    assert cover.returncode == 0, cover.stderr
-    assert seen[0] is not None
