@@ -7,7 +7,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.performance.ledger import Ledger
-from taskspace.selection import SELECTORS, Candidates, known
+from taskspace.selection import SELECTORS, Candidates, Looking
 from taskspace.selection.selecting import new_selection_ledger
 from taskspace.selection.selectors.mbtl import (
     NOISE,
@@ -191,7 +191,9 @@ def test_known_is_renewed_when_the_reference_moves():
     ledger = new_selection_ledger(system, Copy(), space, space, question, seed=0)
     ledger.plan(Points(("x0",), [[0.0]]))
     ledger.work_off()
-    assert known(ledger, question).covered.all()  # the best seen is the only one
+    assert (
+        Looking(ledger, question).now().covered.all()
+    )  # the best seen is the only one
     ledger.plan(Points(("x0",), [[1.0]]))
     ledger.work_off()
-    assert not known(ledger, question).served[0, 1]
+    assert not Looking(ledger, question).now().served[0, 1]

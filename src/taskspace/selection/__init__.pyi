@@ -7,6 +7,6 @@ from .result import SelectResult as SelectResult
 from .selecting import select as select
 from .selectors.base import Candidates as Candidates
 from .selectors.base import Known as Known
+from .selectors.base import Looking as Looking
 from .selectors.base import Selector as Selector
-from .selectors.base import known as known
 from .selectors.catalogue import SELECTORS as SELECTORS

@@ -18,12 +18,7 @@ from taskspace.questions import Question
 from taskspace.selection.failures import contexts_to_retry
 from taskspace.selection.log import Log, Proposal, Step
 from taskspace.selection.result import COVERED, UNKNOWN, Options
-from taskspace.selection.selectors.base import (
-    Known,
-    RegionPlan,
-    Selector,
-    known,
-)
+from taskspace.selection.selectors.base import Known, RegionPlan, Selector
 from taskspace.selection.selectors.uniform import Uniform
 from taskspace.spaces import Points
 from taskspace.trainers.region import Region
@@ -62,6 +57,20 @@ def do_source(task: Task, work: Work) -> Done:
 
 class SelectionLoop:
     """A selection under way.
+
+    `run` first takes up what its log says was proposed before. Then it repeats:
+
+    1. Look what is covered (`Selector.look`). Stop if everything is, or if the budget
+       is spent, or if the last trainings were in vain, every uncovered target was
+       tried at home, and `Selector.may_give_up`.
+    2. While trainings are free: contexts to retry, else `Selector.propose`, else
+       `Selector.propose_region`. Each proposal is a line of the log before its
+       training begins, so a kill loses no decision.
+    3. Wait for the next result, the oldest first if `deterministic`. Store its
+       policies and its row; a step is a line of the log.
+
+    What a selector proposes depends on the ledger, the question and its seed alone.
+    So after a kill the same calls give the same sequence.
 
     Args:
         ledger: what is known, without any source planned.
@@ -105,6 +114,10 @@ class SelectionLoop:
     def history(self) -> list[dict[str, Any]]:
         """After each step what was spent and covered."""
         return [step.entry for step in self.log.steps]
+
+    def look(self) -> Known:
+        """Return what is known so far, as the selector sees it."""
+        return self.selector.look(self.ledger, self.question)
 
     # --- what was spent -----------------------------------------------------------
 
@@ -160,7 +173,7 @@ class SelectionLoop:
         """
         self._restore()
         while True:
-            seen = known(self.ledger, self.question)
+            seen = self.look()
             reason = self._reason(seen)
             if reason is None:
                 reason = self._begin(seen)
@@ -199,7 +212,7 @@ class SelectionLoop:
         Against the best policy seen, a single one serves everything. To train at
         every target would settle it; a run does that.
         """
-        planned = known(self.ledger, self.question).planned
+        planned = self.look().planned
         if not self.selector.candidates.left(planned).any():
             return True
         last = self._served_shares()[-self.options.patience - 1 :]
@@ -235,7 +248,7 @@ class SelectionLoop:
         """Begin what can be begun; a reason to stop if that is nothing."""
         free = self._free()
         while self._free() > 0 and self._begin_some(seen, self._free()):
-            seen = known(self.ledger, self.question)
+            seen = self.look()
             if not self.selector.needs_regions:
                 break  # it was asked for as many as are free
         if self._running:
@@ -410,7 +423,7 @@ class SelectionLoop:
             self._evaluations = self.log.steps[-1].evaluations
 
     def _note(self, number: int) -> None:
-        seen = known(self.ledger, self.question)
+        seen = self.look()
         step = Step(
             trainings=self.trainings - len(self._running),
             coverage=float(seen.counted.mean()),

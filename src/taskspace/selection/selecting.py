@@ -18,7 +18,7 @@ from taskspace.selection.compare import check_full_table, fewest_trainings
 from taskspace.selection.failures import bad_sources
 from taskspace.selection.loop import SelectionLoop, do_source
 from taskspace.selection.result import COVERED, Budget, Options, SelectResult
-from taskspace.selection.selectors.base import Selector, known
+from taskspace.selection.selectors.base import Selector
 from taskspace.selection.selectors.catalogue import SELECTORS
 from taskspace.selection.selectors.coverage.selector import Coverage
 from taskspace.selection.selectors.noisy import Noisy
@@ -232,7 +232,7 @@ def conclude(
         kind = str(full_table.attrs.get("best_known_kind", "given"))
         best = full_table["best_known"].values.astype(np.float64)
         ledger.state_reference(best, f"{kind} of all candidates")
-    seen = known(ledger, question)
+    seen = selection.look()
     covered, judged = seen.counted, seen.judged
     n_done = len(seen.losses)
     reference = "nothing: no source is evaluated"

@@ -1,10 +1,9 @@
 """The interface of a selector: what is known so far in, contexts to train out."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +19,11 @@ __all__ = [
     "Array",
     "Candidates",
     "Known",
+    "Looking",
     "OneByOne",
     "RegionPlan",
     "Selector",
     "distances",
-    "known",
 ]
 
 
@@ -67,86 +66,70 @@ class Known:
         return self.covered & self.judged
 
 
-def known(ledger: Ledger, question: Question) -> Known:
-    """Return what a ledger says about a question now.
-
-    A reference that has moved since is heeded: then all losses are computed anew.
+class Looking:
+    """What a ledger says about a question; a look computes new rows only.
 
     Args:
-        ledger: what is trained and evaluated so far.
+        ledger: what is trained and evaluated; it may grow between two looks.
         question: what is asked.
     """
-    last = _last.get(ledger)
-    if last is None or last.question != question:
-        last = _last[ledger] = _Last(question)
-    if last.known is None or last.version != ledger.version:
-        last.known, last.version = _known(ledger, last), ledger.version
-    return last.known
 
+    def __init__(self, ledger: Ledger, question: Question):
+        self.ledger, self.question = ledger, question
+        self._version, self._seen = -1, None
+        self._numbers = np.empty(0, np.int64)
+        self._reference: Array | None = None
+        self._losses = np.empty((0, ledger.target_space.size))
 
-@dataclass
-class _Last:
-    """What was last computed for a ledger: a step of a selection adds a row to it."""
+    def now(self) -> Known:
+        """Return what the ledger says now.
 
-    question: Question
-    version: int = -1
-    known: "Known | None" = None
-    numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    reference: Array | None = None
-    losses: Array | None = None
+        A reference that has moved since is heeded: then all losses are computed anew.
+        """
+        if self._seen is None or self._version != self.ledger.version:
+            self._seen, self._version = self._look(), self.ledger.version
+        return self._seen
 
-    def update(self, ledger: Ledger) -> Array:
-        """Losses of all sources that are evaluated; only new ones are computed."""
-        numbers = np.flatnonzero(ledger.evaluated)
+    def _look(self) -> Known:
+        ledger, question = self.ledger, self.question
+        judged = np.ones(ledger.target_space.size, bool)
+        if not ledger.n_sources:
+            empty = np.empty((0, len(ledger.target_space.names)))
+            none = np.empty(0, bool)
+            return Known(question, self._losses, empty, empty, empty, none, judged)
+        points, done = ledger.sources.points, ledger.evaluated
+        if done.any():
+            self._update(np.flatnonzero(done))
+            if question.rule.reference == "best known":
+                judged = ~np.isnan(ledger.best_known()[0])
+        trained = np.array([kind == TRAINED for kind in ledger.kinds])
+        return Known(
+            question,
+            self._losses,
+            points[done],
+            points[trained],
+            points[ledger.pending],
+            trained[done],
+            judged,
+        )
+
+    def _update(self, numbers: NDArray[np.int64]) -> None:
+        """Compute the losses of sources that are evaluated and were not before."""
         reference = None
         if self.question.rule.reference == "best known":
-            reference = ledger.best_seen()[0]
-        same = self.losses is not None and (
-            reference is None
-            or self.reference is None
-            or np.array_equal(reference, self.reference, equal_nan=True)
-        )
-        if self.losses is None or not same:
-            n_targets = ledger.target_space.size
-            self.numbers, self.losses = numbers[:0], np.empty((0, n_targets))
-        new = np.setdiff1d(numbers, self.numbers)
+            reference = self.ledger.best_seen()[0]
+            before = self._reference
+            if before is None or not np.array_equal(reference, before, equal_nan=True):
+                self._numbers, self._losses = numbers[:0], self._losses[:0]
+        new = np.setdiff1d(numbers, self._numbers)
         if len(new):
-            table = ledger.table(against_seen=True, numbers=new)
-            losses = self.question.losses(table).values
-            merged = np.empty((len(numbers), self.losses.shape[1]))
+            table = self.ledger.table(against_seen=True, numbers=new)
+            merged = np.empty((len(numbers), self._losses.shape[1]))
             is_new = np.isin(numbers, new)
-            merged[is_new], merged[~is_new] = losses, self.losses
-            self.losses = merged
-        self.numbers, self.reference = numbers, reference
-        return self.losses
-
-
-# What was last computed for each ledger that is in use.
-_last: WeakKeyDictionary[Ledger, _Last] = WeakKeyDictionary()
-
-
-def _known(ledger: Ledger, last: _Last) -> Known:
-    question = last.question
-    n_axes = len(ledger.target_space.names)
-    n_targets = ledger.target_space.size
-    if not ledger.n_sources:
-        empty = np.empty((0, n_axes))
-        losses = np.empty((0, n_targets))
-        none, all_ = np.empty(0, bool), np.ones(n_targets, bool)
-        return Known(question, losses, empty, empty, empty, none, all_)
-    points, done = ledger.sources.points, ledger.evaluated
-    judged = np.ones(n_targets, bool)
-    if not done.any():
-        losses = np.empty((0, n_targets))
-    else:
-        losses = last.update(ledger)
-        if question.rule.reference == "best known":
-            judged = ~np.isnan(ledger.best_known()[0])
-    trained = np.array([kind == TRAINED for kind in ledger.kinds])
-    pending = points[ledger.pending]
-    return Known(
-        question, losses, points[done], points[trained], pending, trained[done], judged
-    )
+            merged[is_new] = self.question.losses(table).values
+            merged[~is_new] = self._losses
+            self._losses = merged
+        self._numbers, self._reference = numbers, reference
 
 
 @dataclass(frozen=True)
@@ -195,6 +178,7 @@ class Selector(ABC):
 
     def __init__(self, space: Space, seed: int = 0):
         self.candidates, self.seed = Candidates(space), seed
+        self._looking: Looking | None = None
 
     @abstractmethod
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
@@ -243,7 +227,10 @@ class Selector(ABC):
                 f"Candidates must have the axes of the targets, {tuple(names)}, but "
                 f"have {tuple(axes)}."
             )
-        return known(ledger, question)
+        last = self._looking
+        if last is None or last.ledger is not ledger or last.question != question:
+            last = self._looking = Looking(ledger, question)
+        return last.now()
 
     def rng(self, seen: Known) -> np.random.Generator:
         """Return randomness of the next proposal: of the seed and the sources planned.
