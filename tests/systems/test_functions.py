@@ -2,7 +2,6 @@
 
 import os
 import time
-from concurrent.futures import wait
 
 import numpy as np
 import pytest
@@ -67,44 +66,20 @@ def where_am_i(context, policy):
     return float(os.getpid())
 
 
-def test_processes_are_kept(monkeypatch):
-    """The second call starts no process, and little work does not wait for one."""
+def test_processes_are_kept_until_code_changes(monkeypatch):
     arguments = where_am_i, [0.0] * 40, ts.Grid(x=(0.0, 1.0, 2))
 
     def workers():
         table = ts.evaluate_policies(*arguments, workers=2).table
-        return set(table["performance"].values.ravel().tolist()) - {os.getpid()}
+        return set(table["performance"].values.ravel().tolist())
 
-    parallel._stop_all()
-    ts.evaluate_policies(*arguments, workers=2)
-    wait(parallel._kept[0].started)
     first = workers()
     assert len(first) == 2
+    assert os.getpid() not in first
     assert workers() == first
-    # A module that has changed on disk needs new processes.
-    files = parallel._code_on_disk()
-    monkeypatch.setattr(
-        parallel, "_code_on_disk", lambda: files | {"tests.systems.own": -1}
-    )
-    monkeypatch.setitem(parallel._kept[0].files, "tests.systems.own", 0)
-    kept = parallel._kept[0]
-    workers()
-    assert parallel._kept[0] is not kept
-
-
-def _begins_slowly(parent):
-    time.sleep(3)
-
-
-def test_work_begins_before_the_processes_do(monkeypatch):
-    """As long as no process has started, this one works; at the end it has all."""
-    parallel._stop_all()
-    monkeypatch.setattr(parallel, "follow_parent", _begins_slowly)
-    table = ts.evaluate_policies(
-        where_am_i, [0.0] * 10, ts.Grid(x=(0.0, 1.0, 2)), workers=2
-    ).table
-    parallel._stop_all()
-    assert set(table["performance"].values.ravel().tolist()) == {os.getpid()}
+    code = parallel._code_on_disk() | {("tests.systems.own", -1)}
+    monkeypatch.setattr(parallel, "_code_on_disk", lambda: code)
+    assert not workers() & first
 
 
 class Odd(Exception):
@@ -135,8 +110,6 @@ def missing(context, policy):
     ],
 )
 def test_errors_cross_the_border_of_processes(function, kind, says):
-    ts.evaluate_policies(where_am_i, [0.0] * 2, SPACE_X, workers=2)
-    wait(parallel._kept[0].started)  # so that it is they who meet the error
     with pytest.raises(kind, match=says):
         ts.evaluate_policies(function, [0.0] * 4, SPACE_X, workers=2)
 
