@@ -360,7 +360,7 @@ def test_given_constants_work_for_linear_families(monkeypatch, criterion, rates)
     last = result["continuum cover"]
     assert last.holds, last.why
     assert last.kind == "proof"
-    assert "none of the 90 pairs of known losses contradicts it" in last.why
+    assert "no two targets of a cell of the grid contradict it" in last.why
 
 
 def test_a_time_limit_bounds_the_whole_of_it():

@@ -10,7 +10,6 @@ from taskspace.certificates.lipschitz.grid import (
     cell_radii,
     estimate_rates,
     margin_rule,
-    radius_rule,
 )
 from taskspace.certificates.paper.balls import check_balls, inner_radius
 from taskspace.certificates.paper.rates import loss_rates
@@ -227,24 +226,16 @@ def test_7_the_radius_rule_goes_the_other_way():
     # Printed: nodes {0, 1} are in B_1(0), so B_0.5(0) covers [0, 1]. It does not.
     assert (np.abs(grid.points) <= 1.0).all()
     assert not (np.linspace(0, 1, 11) <= 0.5).all()
-    assert not radius_rule(grid, [[0.0]], 0.5).holds
-    assert not radius_rule(grid, [[0.0]], 1.0).holds  # true, but not shown by nodes
-    ours = radius_rule(grid, [[0.0]], 1.5 + 1e-9)
-    assert ours.holds
-    assert ours.kind == "proof"
-    assert ours.values["delta"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_7_what_the_radius_rule_grants_is_true(seed):
+def test_7_balls_that_cover_the_nodes_with_room_cover_the_box(seed):
     rng = np.random.default_rng(seed)
     grid = ts.Grid(x=(0.0, 4.0, 9), y=(1.0, 10.0, 6, "log"))
     centres = grid.points[rng.choice(grid.size, 12, replace=False)]
     nearest = np.linalg.norm(grid.points[:, None] - centres, axis=-1).min(1)
     delta = np.linalg.norm(cell_radii(grid), axis=1)
-    radius = float((nearest + delta).max()) * (1 + 1e-9)
-    assert radius_rule(grid, centres, radius).holds
-    assert not radius_rule(grid, centres, radius * 0.99).holds
+    radius = float((nearest + delta).max())
     points = grid.low + rng.random((20_000, 2)) * (grid.high - grid.low)
     reach = np.linalg.norm(points[:, None] - centres, axis=-1).min(1)
     assert reach.max() <= radius

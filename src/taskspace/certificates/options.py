@@ -20,7 +20,7 @@ class LossBounds:
             one and a half steps of the grid.
         rates: Λ, if you know one: Lipschitz constants of every policy's loss in the
             target, one number or one per axis of the targets (of the system, where
-            one is given). One that the table contradicts is refused.
+            one is given). One that two targets of a cell contradict is refused.
         enclosure: bounds on the losses over boxes, if you have your own; otherwise
             that of the system, if there is one.
     """

@@ -143,12 +143,7 @@ def _lipschitz(case: Case) -> Enclosure | None:
     system, policies, sources = case.system, case.policies, case.sources
     check, rates = case.rate_check, case.rates
     question = case.question.measured_with(None)
-    if (
-        check is None
-        or rates is None
-        or system is None
-        or system.provenance == "sampled"
-    ):
+    if not check or rates is None or system is None or system.provenance == "sampled":
         return None
     if policies is None or sources is None:
         return None
@@ -164,6 +159,5 @@ def _lipschitz(case: Case) -> Enclosure | None:
         kind=claim(
             case.provenance if system.provenance == "exact" else system.provenance
         ),
-        basis="the Lipschitz constants that were given, if they hold "
-        f"({check.sentence})",
+        basis=f"the Lipschitz constants that were given, if they hold ({check})",
     )

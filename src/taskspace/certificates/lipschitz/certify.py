@@ -25,13 +25,13 @@ def certify_margin(case: Case) -> Certificate:
         return Certificate(name, False, "vacuous", f"{missing} {reason}".strip())
     question, provenance = case.question, case.provenance
     losses = question.losses_of(case.table, cover.sources)
-    if check is None:
+    if not check:
         rates = estimate_rates(grid, losses)
         basis = "Λ from the largest steps between targets nearby, times 1.5."
     else:
         rates = case.target_rates
-        basis = f"Λ as given, if it holds ({check.sentence})."
-    kind = claim(provenance, rigorous=check is not None)
+        basis = f"Λ as given, if it holds ({check})."
+    kind = claim(provenance, rigorous=bool(check))
     rule = margin_rule(grid, losses, question.epsilon, rates, kind=kind, basis=basis)
     values = {
         **question.to_dict(),

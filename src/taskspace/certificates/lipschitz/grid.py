@@ -1,10 +1,7 @@
-r"""From covered nodes to a covered box: the radius rule and the margin rule.
+r"""From covered nodes to a covered box: the margin rule.
 
-Both need a distance from every context to its nearest node. The radius rule is for
-balls: nodes covered by balls of radius r − δ ⇒ the box covered by balls of radius r
-(the printed proposition has it the other way round). The margin rule is for any
-tolerance set: $loss(node) \le \epsilon - \Lambda \delta$ ⇒ loss ≤ ε on the node's
-whole cell, with Λ a two-point Lipschitz constant of the loss there.
+$loss(node) \le \epsilon - \Lambda \delta$ ⇒ loss ≤ ε on the node's whole cell, with Λ
+a two-point Lipschitz constant of the loss there and δ the reach of the cell.
 """
 
 from dataclasses import dataclass
@@ -14,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
 from taskspace._util.arrays import Array
-from taskspace.certificates.paper.rates import distances
 from taskspace.certificates.statements.claims import Certificate, CertificateKind
 from taskspace.certificates.statements.words import margin_sentence
 from taskspace.errors import InvalidInputError
@@ -71,45 +67,6 @@ def cell_radii(grid: Space) -> Array:
         after = np.concatenate([half, [0.0]])
         reaches.append((np.maximum(before, after) * ENLARGE)[place])
     return np.stack(reaches, -1)
-
-
-def radius_rule(grid: Space, centres: ArrayLike, radius: float) -> Certificate:
-    """Return whether balls around some centres certainly cover the whole box of a grid.
-
-    Args:
-        grid: its nodes are checked with balls of radius `radius − δ`, δ half the
-            diagonal of each node's cell.
-        centres: centres of the balls, shape `(ball, n_axes)`.
-        radius: of the balls.
-
-    Returns:
-        A proof, or a certificate that does not hold and names an open node.
-    """
-    points = np.atleast_2d(np.asarray(centres, np.float64))
-    if points.shape[1] != len(grid.names):
-        raise InvalidInputError(
-            f"centres must have {len(grid.names)} columns, but have shape "
-            f"{points.shape}."
-        )
-    delta = np.linalg.norm(cell_radii(grid), axis=1) * ENLARGE
-    nearest = distances(grid.points, points).min(1) * ENLARGE
-    covered = nearest <= radius - delta
-    values = {
-        "radius": radius,
-        "delta": float(delta.max()),
-        "n_balls": len(points),
-        "n_nodes": grid.size,
-        "n_open": int((~covered).sum()),
-    }
-    if covered.all():
-        why = "Every node is within r − δ of a centre, so every context is within r."
-        return Certificate(
-            "radius rule", True, "proof", why, values, "every context of the box"
-        )
-    node = grid.points[int(np.flatnonzero(~covered)[0])].tolist()
-    values["open_node"] = dict(zip(grid.names, node, strict=True))
-    why = f"{values['n_open']} nodes are not within r − δ of any centre."
-    return Certificate("radius rule", False, "proof", why, values)
 
 
 @dataclass(frozen=True)
