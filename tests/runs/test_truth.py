@@ -1,15 +1,19 @@
 """What a run says is about what it holds: lost lines, other results, other code."""
 
+import importlib
 import json
 import shutil
 import sys
 
+import numpy as np
 import pytest
 
 import taskspace as ts
 from taskspace._util.files import checksum
-from taskspace.errors import DamagedFileError, InvalidInputError
+from taskspace.errors import DamagedFileError, InvalidInputError, RunStoreError
+from taskspace.performance.work import Work
 from taskspace.runs import Experiment, run_experiment, run_selection
+from taskspace.runs.execute import do_work, task_of
 from tests.helpers import refused, taskspace
 from tests.runs.test_kills import MSD
 from tests.runs.test_runs_attack import reseal
@@ -179,3 +183,74 @@ def test_no_environment_is_built_with_arguments_of_a_stranger(
     # Negative control: with trust it is built.
     taskspace("run", path / "experiment.toml", "--out", tmp_path / "new", "--trust")
     assert built[0]["xml_file"] == str(secret)
+
+
+# --- code that was edited ---------------------------------------------------------
+
+MODULE = """
+import taskspace as ts
+
+
+class Trainer(ts.trainers.Lqr):
+    def train(self, system, contexts, *, seed, **more):
+        trained = super().train(system, contexts, seed=seed, **more)
+        policies = ts.policies.LinearGain(FACTOR * trained.policies.gain)
+        return ts.trainers.Trained(policies, trained.environment_steps)
+"""
+OWN = MSD.replace('id = "lqr"', 'id = "edited_trainer:Trainer"')
+
+
+@pytest.fixture
+def trainer(tmp_path, monkeypatch):
+    """Writes the module of a trainer; loads it as another process would."""
+    assert OWN != MSD
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+
+    def write(factor, note=""):
+        text = MODULE.replace("FACTOR", str(factor)) + note
+        (tmp_path / "edited_trainer.py").write_text(text)
+        importlib.invalidate_caches()
+        sys.modules.pop("edited_trainer", None)
+        task_of.cache_clear()
+        return Experiment.from_toml(OWN)
+
+    yield write
+    sys.modules.pop("edited_trainer", None)
+
+
+def test_a_run_whose_trainer_was_edited_is_noticed(trainer, tmp_path):
+    path = tmp_path / "run"
+    whole = run_experiment(trainer(1.0), path)
+    # A comment is no other trainer.
+    again = run_experiment(trainer(1.0, "# a note"), path)
+    assert again.results.covers[0].cover.sources.tolist() == (
+        whole.results.covers[0].cover.sources.tolist()
+    )
+    before = (path / "trainings/manifest.jsonl").read_text()
+    with pytest.raises(RunStoreError, match=r"edited_trainer:Trainer was edited since"):
+        run_experiment(trainer(1.25), path)
+    assert (path / "trainings/manifest.jsonl").read_text() == before
+
+
+def test_a_worker_with_another_version_of_the_code_refuses(trainer, tmp_path):
+    planned = trainer(1.0).pinned_code
+    assert planned.key
+    edited = trainer(1.25)
+    assert edited.code_key != planned.key
+    work = ("train", 0, np.array([0]), np.array([[1.0, 1.0, 1.0]]))
+    with pytest.raises(RunStoreError, match="another version of edited_trainer"):
+        do_work(OWN, planned, (), Work(*work))
+    # Negative control: the version that it was planned with does the work.
+    same = trainer(1.0).pinned_code
+    assert same.key == planned.key
+    assert do_work(OWN, same, (), Work(*work)).home.shape == (1, 2)
+
+
+def test_processes_refuse_code_that_was_edited_after_planning(trainer, tmp_path):
+    experiment = trainer(1.0)
+    _ = experiment.built_trainer  # imported: this is the code that plans
+    file = tmp_path / "edited_trainer.py"
+    file.write_text(file.read_text() + "\n# edited while it was planned\n")
+    with pytest.raises(RunStoreError, match="another version"):
+        run_experiment(experiment, tmp_path / "run", workers=2)

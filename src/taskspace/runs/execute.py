@@ -16,6 +16,7 @@ from taskspace.errors import (
     NOT_OF_A_TRAINING,
     DamagedFileError,
     InvalidInputError,
+    RunStoreError,
 )
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study
@@ -164,7 +165,15 @@ def task_of(text: str, code: Code) -> Task:
         text: the experiment as TOML.
         code: what it may import, and from where.
     """
-    return Experiment.from_toml(text, code=code).task()
+    experiment = Experiment.from_toml(text, code=code)
+    task = experiment.task()
+    if code.key and experiment.code_key != code.key:
+        raise RunStoreError(
+            f"A worker has another version of {experiment.own_code} than the process "
+            "that planned the work. Everything finished is kept. Bring the same files "
+            "to all workers, start the workers again, and run the same command."
+        )
+    return task
 
 
 def _one_by_one(task: Task, work: Work, error: Exception) -> list[TrainedBlock | str]:
@@ -197,7 +206,7 @@ def _work_off(
     Training and evaluation overlap; what is done is written at once, by this process
     alone, so workers need no file in common with it.
     """
-    text, code, keep = experiment.to_toml(), experiment.code, ledger.task.keep
+    text, code, keep = experiment.to_toml(), experiment.pinned_code, ledger.task.keep
     running: dict[Future[Any], Work] = {}
     # Evaluations first: the table grows with the policies, and can be read.
     queue = ledger.ask()

@@ -6,7 +6,7 @@ import what it names, if `code` allows that (see `taskspace.runs.objects`).
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -23,6 +23,7 @@ from taskspace.runs.objects import (
     build_system,
     build_trainer,
     check_keys,
+    code_key,
     is_reference,
     needs_trust,
     takes_settings,
@@ -115,6 +116,22 @@ class Experiment:
     def names_code(self) -> bool:
         """Whether the system or the trainer is code, or arguments, of your own."""
         return needs_trust(self.system) or needs_trust(self.trainer)
+
+    @cached_property
+    def code_key(self) -> str:
+        """What stands for the code of your own that it names; empty if none."""
+        return code_key([self.system.get("id"), self.trainer.get("id")], self.code)
+
+    @property
+    def own_code(self) -> str:
+        """The code of your own that it names, in words."""
+        names = [self.system.get("id"), self.trainer.get("id")]
+        return " and ".join(str(name) for name in names if is_reference(name))
+
+    @property
+    def pinned_code(self) -> Code:
+        """What a worker may import: the very code that this process has."""
+        return replace(self.code, key=self.code_key)
 
     @cached_property
     def sources(self) -> Grid | Points:

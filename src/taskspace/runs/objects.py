@@ -5,6 +5,7 @@ or `select` may do that; a run may come from a stranger, so
 what it names is imported and called only where the user says so (`--trust`).
 """
 
+import hashlib
 import importlib
 import inspect
 import sys
@@ -12,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
 from taskspace.systems import SYSTEMS, System, gymnasium_system
@@ -27,10 +30,13 @@ class Code:
         trusted: whether code may be imported at all.
         folders: looked through besides the installed packages, before the working
             directory.
+        key: stands for the code that work was planned with, see `code_key`; empty if
+            any will do.
     """
 
     trusted: bool = True
     folders: tuple[Path, ...] = ()
+    key: str = ""
 
     @property
     def places(self) -> list[str]:
@@ -101,12 +107,66 @@ def load_object(reference: str, code: Code | None = None) -> Any:
             f"It was looked for in {', '.join(code.places)} and among the installed "
             "packages."
         ) from error
+    _remember(found)
     for part in path.split("."):
         if not hasattr(found, part):
             names = [name for name in dir(found) if not name.startswith("_")]
             raise UnknownNameError(f"object of {module_name}", part, names)
         found = getattr(found, part)
     return found
+
+
+_texts: WeakKeyDictionary[ModuleType, bytes] = WeakKeyDictionary()
+"""The file of each module of the user's, as it was when it was imported."""
+
+
+def _remember(module: ModuleType) -> None:
+    """Keep the text of a module, and of those beside it that it uses."""
+    file = getattr(module, "__file__", None)
+    if module in _texts or not file or not Path(file).is_file():
+        return
+    _texts[module] = Path(file).read_bytes()
+    for other in _beside(module):
+        _remember(other)
+
+
+def _beside(module: ModuleType) -> list[ModuleType]:
+    """Return the modules of the same folder or package that a module uses."""
+    root = str(Path(str(module.__file__)).parent)
+    if package := module.__name__.partition(".")[0] if "." in module.__name__ else "":
+        root = str(Path(str(sys.modules[package].__file__)).parent)
+    used = [getattr(value, "__module__", value) for value in vars(module).values()]
+    modules = [sys.modules.get(u) if isinstance(u, str) else u for u in used]
+    return [
+        other
+        for other in modules
+        if isinstance(other, ModuleType)
+        and str(getattr(other, "__file__", None) or "").startswith(root)
+    ]
+
+
+def code_key(names: Sequence[object], code: Code | None = None) -> str:
+    """Return what stands for the code that names refer to; empty if there is none.
+
+    Two processes with different versions of a file have different keys.
+
+    Args:
+        names: ids of systems and trainers.
+        code: whether it may be imported, and from where.
+    """
+    total, found = hashlib.sha256(), set()
+    modules = []
+    for name in filter(is_reference, names):
+        load_object(str(name), code)
+        modules.append(sys.modules[str(name).partition(":")[0]])
+    while modules:
+        module = modules.pop()
+        if module in _texts and module not in found:
+            found.add(module)
+            modules += _beside(module)
+    for module in sorted(found, key=lambda each: each.__name__):
+        total.update(module.__name__.encode() + b"\0" + _texts[module])
+    return total.hexdigest() if found else ""
 
 
 def takes_settings(reference: str, code: Code | None = None) -> bool:

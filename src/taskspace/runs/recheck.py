@@ -6,8 +6,9 @@ the plant. Some are computed again whenever the code is used together with them.
 they differ, the plant is another one, and its numbers must not join those of the run.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from taskspace.errors import RunStoreError
 from taskspace.performance.store.base import REGION
 from taskspace.performance.work import TrainedBlock
 from taskspace.policies import Policy
+from taskspace.runs.objects import is_reference
 from taskspace.systems.base import System
 
 if TYPE_CHECKING:
@@ -89,6 +91,51 @@ def check_plant(run: "RunStore") -> None:
             f"{what}. Nothing was changed. Choose another directory with --out, or "
             "bring back the code that it was made with."
         )
+
+
+def check_trainer(run: "RunStore") -> None:
+    """Refuse a run whose trainer does not make its policies any more.
+
+    Trains the first and the last source again, so it is for code that was edited.
+
+    Args:
+        run: the run; what is damaged in it is not compared.
+    """
+    trainer = run.experiment.trainer.get("id")
+    if not is_reference(trainer):
+        return
+    task, store = run.experiment.task(), run.trainings
+    points = np.array([source.kind != REGION for source in store.sources], bool)
+    for number in _spread(np.flatnonzero(store.trained & points), 2).tolist():
+        source = store.sources[number]
+        try:
+            before = store.read([source]).trained.policies.arrays()
+        except RunStoreError:
+            continue  # damaged: it is computed again
+        again, twice = (
+            task.train(np.array(source.contexts), source.seed).trained.policies.arrays()
+            for _ in range(2)
+        )
+        # What differs from call to call is no fingerprint of anything.
+        if _alike(again, twice) and not _alike(before, again):
+            where = _words(task.system, np.array(source.contexts[0]))
+            raise RunStoreError(
+                f"{run.origin} holds another experiment: its trainer {trainer} was "
+                f"edited since, for it makes another policy at {where}. Nothing was "
+                "changed. Choose another directory with --out, or bring back the code "
+                "that it was made with."
+            )
+
+
+def _alike(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
+    """Whether policies have the same parameters, up to rounding."""
+    if there.keys() != here.keys():
+        return False
+    pairs = [(np.asarray(there[k]), np.asarray(here[k])) for k in there]
+    return all(
+        a.shape == b.shape and bool(_same(a, b, SAMPLED_ROUNDING).all())
+        for a, b in pairs
+    )
 
 
 def _stored_sample(run: "RunStore", system: System) -> Sample | None:

@@ -129,7 +129,7 @@ def run_selection(
                 question,
                 spec.options(len(space.names)),
                 submit=lambda work: crew.executor.submit(
-                    do_selected, text, experiment.code, keep, work
+                    do_selected, text, experiment.pinned_code, keep, work
                 ),
                 log=run.log,
                 progress=note,

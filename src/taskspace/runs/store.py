@@ -39,7 +39,7 @@ from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.objects import Code
 from taskspace.runs.opening import TRAININGS, is_run, refuse_former, run_folder
-from taskspace.runs.recheck import check_plant
+from taskspace.runs.recheck import check_plant, check_trainer
 from taskspace.runs.results import Results
 from taskspace.runs.stored import Stored, layout_of, new_header
 from taskspace.runs.takeover import check_added, check_ours, is_of, set_aside
@@ -118,7 +118,10 @@ class RunStore:
             same = there.header.data == header.data
             if not same:
                 check_added(there, experiment, header)
-            check_plant(cls._as_it_is(there, experiment))
+            before = cls._as_it_is(there, experiment)
+            check_plant(before)
+            if there.header.code != header.code:
+                check_trainer(before)
             if same and there.header.layout.serves(layout) and there.folder == folder:
                 header = msgspec.structs.replace(header, layout=there.header.layout)
                 records, damage = there.records, there.damage

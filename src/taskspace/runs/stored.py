@@ -143,6 +143,7 @@ def new_header(
         # Where the user's modules are, seen from here.
         modules=tuple(os.path.relpath(folder, path) for folder in folders),
         experiment=checksum(experiment.to_toml().encode()),
+        code=experiment.code_key,
         taskspace=version("taskspace"),
     )
 

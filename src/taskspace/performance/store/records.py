@@ -145,6 +145,7 @@ class Header(msgspec.Struct, frozen=True, tag_field="line", tag="header"):
         system: what reading must know of the system.
         modules: folders of the user's modules, seen from the run.
         experiment: checksum of `experiment.toml`.
+        code: stands for the user's code that it was made with.
         version: version of the format.
         taskspace: version of taskspace.
     """
@@ -155,6 +156,7 @@ class Header(msgspec.Struct, frozen=True, tag_field="line", tag="header"):
     system: SystemFacts
     modules: tuple[str, ...] = ()
     experiment: str = ""
+    code: str = ""
     version: int = FORMAT_VERSION
     taskspace: str = ""
 
