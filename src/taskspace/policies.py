@@ -22,6 +22,7 @@ __all__ = [
     "Mlp",
     "Policy",
     "TabularPolicy",
+    "register_policy",
 ]
 
 
@@ -48,6 +49,10 @@ class Policy(ABC):
     @abstractmethod
     def act(self, observation: NDArray[Any]) -> NDArray[Any]:
         """Return the action of a single policy (no leading dims) at one observation."""
+
+    def __reduce__(self) -> Any:
+        """Send arrays and settings to other processes, and nothing else."""
+        return type(self).from_arrays, (self.arrays(), self.settings())
 
     @property
     def stack_shape(self) -> tuple[int, ...]:
@@ -349,3 +354,65 @@ class TabularPolicy(Policy):
 POLICY_KINDS: dict[str, type[Policy]] = {
     cls.kind: cls for cls in (LinearGain, LinearController, Mlp, TabularPolicy)
 }
+
+
+class _Stored(Policy):
+    """Policies of a kind that nobody has registered here: arrays without an action."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]):
+        self._arrays, self._settings = dict(arrays), dict(settings)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return self._arrays
+
+    def settings(self) -> dict[str, Any]:
+        return self._settings
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]
+    ) -> Self:
+        return cls(arrays, settings)
+
+    def act(self, observation: NDArray[Any]) -> NDArray[Any]:
+        raise InvalidInputError(
+            f"Policies of kind {self.kind!r} can act once their class is registered "
+            "here. Import the module that calls register_policy; a run imports it "
+            "with --trust."
+        )
+
+
+def policy_class(kind: str) -> type[Policy]:
+    """Return the class of a kind of policies; one that cannot act if none is known.
+
+    Args:
+        kind: what a file says.
+    """
+    return POLICY_KINDS.get(kind) or type("_Stored", (_Stored,), {"kind": kind})
+
+
+def register_policy(kind: str, cls: type[Policy]) -> type[Policy]:
+    """Make policies of your own storable in runs and libraries.
+
+    Call it at the top of the module that defines the class, so that every process that
+    imports the module knows the kind. `arrays()` gives all numbers, each with the
+    leading dims `(source, policy)`, and `settings()` plain values;
+    `cls.from_arrays(arrays, settings)` must give the same policies back.
+
+    Args:
+        kind: the name in files; no other class may have it.
+        cls: a subclass of `Policy`.
+
+    Returns:
+        The class.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Policy)):
+        raise InvalidInputError(f"Register a subclass of Policy, but got {cls!r}.")
+    known = POLICY_KINDS.get(kind)
+    if known is not None and known.__qualname__ != cls.__qualname__:
+        raise InvalidInputError(
+            f"The kind {kind!r} is that of {known.__qualname__}. Choose another name."
+        )
+    cls.kind = kind
+    POLICY_KINDS[kind] = cls
+    return cls

@@ -14,6 +14,7 @@ import zarr
 import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io import limits
+from tests.helpers import refused as command_refused
 
 SECONDS = 10.0
 
@@ -185,3 +186,58 @@ def test_one_cell_of_a_million_letters(tmp_path):
     with pytest.raises(InvalidInputError) as error:
         ts.performance.read_matrix(tmp_path / "m.csv")
     assert len(str(error.value)) < 500
+
+
+def wide_file(path, n):
+    head = ",".join(["name", *(f"t{k}" for k in range(n))])
+    rows = [",".join([name, *["1.5"] * n]) for name in ("a", "b")]
+    path.write_text("\n".join([head, *rows]) + "\n")
+    return path
+
+
+def test_many_columns_are_read_in_a_time_that_grows_with_them(tmp_path):
+    """Ten times the columns took more than fifty times as long."""
+    seconds = []
+    for n in (2_000, 20_000):
+        file = wide_file(tmp_path / f"{n}.csv", n)
+        began = time.process_time()
+        assert ts.open(file).n_targets == n
+        seconds.append(time.process_time() - began)
+    assert seconds[1] < 20 * seconds[0] + 1.0
+
+
+def test_a_million_columns_are_refused_at_once(tmp_path):
+    file = wide_file(tmp_path / "million.csv", 1_000_000)
+    began = time.process_time()
+    with pytest.raises(InvalidInputError, match=r"at most 100,000 columns.*1,000,001"):
+        ts.open(file)
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize("name", ["performance.npy", "performance", "note.txt"])
+def test_a_member_of_an_npz_that_is_no_array(tmp_path, name):
+    file = tmp_path / "m.npz"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name, "hello")
+    with pytest.raises(InvalidInputError, match="must hold arrays alone"):
+        ts.open(file)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".nc", ".parquet"])
+def test_a_link_to_an_endless_device(tmp_path, suffix):
+    (tmp_path / f"m{suffix}").symlink_to("/dev/zero")
+    with pytest.raises(InvalidInputError, match="there is no such file"):
+        ts.open(tmp_path / f"m{suffix}")
+
+
+def test_too_little_memory_is_called_so(tmp_path, monkeypatch):
+    np.save(tmp_path / "m.npy", np.ones((3, 3)))
+
+    def full(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(np, "load", full)
+    with pytest.raises(MemoryError):
+        ts.open(tmp_path / "m.npy")
+    said = command_refused("cover", tmp_path / "m.npy", "--epsilon", 1)
+    assert "not enough memory" in said

@@ -12,8 +12,10 @@ import taskspace as ts
 from taskspace._util.files import checksum
 from taskspace.errors import DamagedFileError, InvalidInputError, RunStoreError
 from taskspace.performance.work import Work
-from taskspace.runs import Experiment, run_experiment, run_selection
+from taskspace.policies import POLICY_KINDS, register_policy
+from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
 from taskspace.runs.execute import do_work, task_of
+from taskspace.selection import loop as loop_module
 from tests.helpers import refused, taskspace
 from tests.runs.test_kills import MSD
 from tests.runs.test_runs_attack import reseal
@@ -254,3 +256,139 @@ def test_processes_refuse_code_that_was_edited_after_planning(trainer, tmp_path)
     file.write_text(file.read_text() + "\n# edited while it was planned\n")
     with pytest.raises(RunStoreError, match="another version"):
         run_experiment(experiment, tmp_path / "run", workers=2)
+
+
+# --- policies of your own ---------------------------------------------------------
+
+POLICIES = """
+from dataclasses import dataclass
+
+import numpy as np
+import taskspace as ts
+from taskspace.policies import Policy, register_policy
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted(Policy):
+    gain: np.ndarray
+    shift: float = 0.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "note", lambda: "cannot be pickled")
+
+    def arrays(self):
+        return {"gain": self.gain}
+
+    def settings(self):
+        return {"shift": self.shift}
+
+    def act(self, observation):
+        return -self.gain @ observation + self.shift
+
+
+def score(context, policy):
+    return -1.0 - abs(float(policy.gain[0, 0]) - context["length"]) - policy.shift
+
+
+def system():
+    axis = ts.systems.ContextAxis("length", 1.0)
+    return ts.systems.FunctionSystem(score, [axis])
+
+
+class Trainer(ts.trainers.Trainer):
+    id = "shifted"
+    n_policies = 1
+    steps_per_source = 0
+
+    def train(self, system, contexts, *, seed, **more):
+        gain = np.asarray(contexts, float).reshape(-1, 1, 1, 1) + 0.125
+        steps = np.zeros((len(gain), 1), np.int64)
+        return ts.trainers.Trained(Shifted(gain, 0.25), steps)
+"""
+REGISTERED = POLICIES + '\n\nregister_policy("shifted", Shifted)\n'
+SHIFTED = {
+    "name": "shifted",
+    "seed": 0,
+    "system": {"id": "own_policies:system"},
+    "space": {"length": [1.0, 2.0, 4]},
+    "trainer": {"id": "own_policies:Trainer"},
+    "criteria": [{"criterion": "regret", "epsilon": [0.5]}],
+    "cover": {"methods": ["greedy"]},
+}
+
+
+@pytest.fixture
+def own_policies(tmp_path, monkeypatch):
+    """Writes the module of a user's policies."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+
+    def write(text):
+        (tmp_path / "own_policies.py").write_text(text)
+        importlib.invalidate_caches()
+        sys.modules.pop("own_policies", None)
+        return Experiment.from_dict(SHIFTED)
+
+    yield write
+    sys.modules.pop("own_policies", None)
+    POLICY_KINDS.pop("shifted", None)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_policies_of_your_own_are_stored(own_policies, tmp_path, workers):
+    """Also those with a part that cannot be pickled, by two workers."""
+    run_experiment(own_policies(REGISTERED), tmp_path / "run", workers=workers)
+    study = ts.open(tmp_path / "run")
+    assert type(study.policies).__name__ == "Shifted"
+    assert study.policies.shift == 0.25
+    first = study.policies[0, 0]
+    assert first.act(np.array([2.0])) == -first.gain[0] * 2.0 + 0.25
+    # Without the module the table is read all the same, and the sentence says how.
+    POLICY_KINDS.pop("shifted", None)
+    alone = ts.open(tmp_path / "run")
+    assert alone.cover(ts.Question(epsilon=0.5)).coverage == 1.0
+    assert taskspace("verify", tmp_path / "run").returncode == 0
+    with pytest.raises(InvalidInputError, match="register_policy"):
+        alone.policies[0, 0].act(np.array([2.0]))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_policies_that_are_not_registered_get_a_sentence(
+    own_policies, tmp_path, workers
+):
+    experiment = own_policies(POLICIES)
+    with pytest.raises(InvalidInputError, match="register_policy"):
+        run_experiment(experiment, tmp_path / "run", workers=workers)
+    assert not (tmp_path / "run" / "results.json").exists()
+
+
+def test_a_kind_has_one_class():
+    with pytest.raises(InvalidInputError, match="is that of LinearGain"):
+        register_policy("linear-gain", ts.policies.Mlp)
+    with pytest.raises(InvalidInputError, match="subclass of Policy"):
+        register_policy("mine", dict)
+
+
+def test_a_parallel_selection_without_workers_loses_nothing_to_a_kill(
+    tmp_path, monkeypatch
+):
+    """Killed in its second training, it has stored the first one."""
+    begun = []
+    real = loop_module.do_source
+
+    def killed(task, work):
+        begun.append(int(work.numbers[0]))
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return real(task, work)
+
+    experiment = Experiment.from_toml(MSD + "[select]\nn_parallel = 2\n")
+    monkeypatch.setattr(loop_module, "do_source", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run_selection(experiment, tmp_path / "run", question=QUESTION, workers=0)
+    assert begun == [0, 1]
+    assert RunStore.open(tmp_path / "run").trainings.trained.tolist()[:1] == [True]
+    monkeypatch.setattr(loop_module, "do_source", real)
+    again = run_selection(experiment, tmp_path / "run", question=QUESTION, workers=0)
+    whole = run_selection(experiment, tmp_path / "whole", question=QUESTION, workers=0)
+    assert again.result.history == whole.result.history

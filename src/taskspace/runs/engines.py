@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pickle import PicklingError
 from typing import Any, final
 
 from taskspace._util.processes import follow_parent
@@ -65,6 +66,12 @@ class Engine:
         Args:
             error: what the piece of work, or handing it out, raised.
         """
+        if "pickle" in str(error) or isinstance(error, PicklingError):
+            return (
+                f"The work cannot be sent to other processes ({_first_line(error)}). "
+                "Define the classes of your policies at the top of a module, or use "
+                f"--workers 0. {KEPT}."
+            )
         if not isinstance(error, BrokenProcessPool):
             return ""
         return (

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -112,6 +113,7 @@ def run_selection(
             spec.selector, space, experiment.seed, anywhere, spec.price
         )
         text, keep = experiment.to_toml(), ledger.task.keep
+        code = experiment.pinned_code
         if workers is None:
             n_parallel = 1 if system.fills_processors else spec.n_parallel
             workers = 0 if n_parallel == 1 else min(n_parallel, os.cpu_count() or 1)
@@ -123,14 +125,16 @@ def run_selection(
                 progress(*said)
 
         with engine(workers, scheduler, say) as crew:
+
+            def submit(work: Work) -> Future[Done]:
+                return crew.executor.submit(do_selected, text, code, keep, work)
+
             selection = SelectionLoop(
                 ledger,
                 selector,
                 question,
                 spec.options(len(space.names)),
-                submit=lambda work: crew.executor.submit(
-                    do_selected, text, experiment.pinned_code, keep, work
-                ),
+                submit=submit if workers or scheduler else None,
                 log=run.log,
                 progress=note,
                 check=crew.check,

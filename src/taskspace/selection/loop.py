@@ -77,7 +77,7 @@ class SelectionLoop:
         selector: proposes.
         question: what shall be covered.
         options: how to proceed.
-        submit: hands a piece of work to a worker; done here and now if left out.
+        submit: hands a piece of work to a worker; done here if left out.
         log: what was proposed so far, and where that is written down.
         progress: told after each training how many targets are covered.
         check: called while it waits; raises if what is under way will not be done.
@@ -97,18 +97,13 @@ class SelectionLoop:
     ):
         self.ledger, self.selector, self.question = ledger, selector, question
         self.options, self.log = options, log or Log()
-        self._submit = submit or self._here
+        self._submit = submit
         self._progress = progress or silent
         self._check = check or (lambda: None)
-        self._running: dict[int, tuple[Work, Future[Any]]] = {}
+        self._running: dict[int, tuple[Work, Future[Any] | None]] = {}
         self._steps: dict[int, int] = {}
         self._evaluations = 0
         self._began, self._hours_before = time.monotonic(), 0.0
-
-    def _here(self, work: Work) -> "Future[Done]":
-        future: Future[Done] = Future()
-        future.set_result(do_source(self.ledger.task, work))
-        return future
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -351,24 +346,35 @@ class SelectionLoop:
             store.withhold(number)  # it counts when its turn comes
         if is_done or store.sources[number] in store.failures:
             # By an earlier call that was killed before it could say so.
-            future: Future[Any] = Future()
+            future: Future[Any] | None = Future()
             future.set_result(None)
+        elif self._submit is None:
+            future = None  # done when its turn comes, and written down before the next
         else:
             future = self._submit(work)
         self._running[number] = work, future
+
+    def _result(self, number: int) -> Done | None:
+        """Return what a piece of work under way gave; done here if nobody has it."""
+        work, future = self._running[number]
+        if future is None:
+            return do_source(self.ledger.task, work)
+        return future.result()
 
     def _end_next(self) -> None:
         """Take in the next result: the oldest, or whichever is there first."""
         numbers = sorted(self._running)
         if self.options.deterministic:
             numbers = numbers[:1]
-        futures = [self._running[number][1] for number in numbers]
-        while not wait(futures, CHECKED, FIRST_COMPLETED).done:
-            self._check()
-        number = next(n for n, f in zip(numbers, futures, strict=True) if f.done())
-        work, future = self._running[number]
-        done = future.result()
-        del self._running[number]
+        futures = [f for n in numbers if (f := self._running[n][1]) is not None]
+        if len(futures) < len(numbers):  # they are done here, one after the other
+            number = numbers[0]
+        else:
+            while not wait(futures, CHECKED, FIRST_COMPLETED).done:
+                self._check()
+            number = next(n for n, f in zip(numbers, futures, strict=True) if f.done())
+        done = self._result(number)
+        work, _ = self._running.pop(number)
         self._tell(number, work, done)
         self._note(number)
 
@@ -416,8 +422,9 @@ class SelectionLoop:
         for number in range(self.ledger.n_sources):
             self._launch(number)
             if number in counted:
-                work, future = self._running.pop(number)
-                self._tell(number, work, future.result())
+                done = self._result(number)
+                work, _ = self._running.pop(number)
+                self._tell(number, work, done)
         if self.log.steps:
             self._hours_before = self.log.steps[-1].hours
             self._evaluations = self.log.steps[-1].evaluations

@@ -180,7 +180,7 @@ def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
     """
     try:
         return read(path)
-    except TaskspaceError:
+    except (TaskspaceError, MemoryError):
         raise
     except OSError as error:
         raise InvalidInputError(f"Cannot read {path}: {error}.") from error

@@ -1,6 +1,7 @@
 """What is refused of a file: too large for the memory, pickled, damaged."""
 
 import json
+import math
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -67,10 +68,29 @@ def read_arrays(source: str | Path | IO[bytes], origin: str) -> dict[str, NDArra
     """
     with zipfile.ZipFile(source) as archive:
         check_bytes(sum(member.file_size for member in archive.infolist()), origin)
+        for member in archive.infolist():
+            with archive.open(member) as file:
+                _check_member(file, member, origin)
     if not isinstance(source, str | Path):
         source.seek(0)
     with np.load(source, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
+
+
+def _check_member(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> None:
+    """Refuse a member that is no array, or has not the size that its header says."""
+    name, magic = member.filename, np.lib.format.MAGIC_PREFIX
+    start = file.read(len(magic) + 2)
+    if not name.endswith(".npy") or not start.startswith(magic):
+        raise InvalidInputError(
+            f"{origin} must hold arrays alone, but its member {name!r} is none."
+        )
+    is_first = start[len(magic) :] == b"\1\0"
+    formats = np.lib.format
+    read = formats.read_array_header_1_0 if is_first else formats.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > member.file_size:
+        raise ValueError(f"{name} is shorter than its header says")
 
 
 BLOCK = 1_000_000

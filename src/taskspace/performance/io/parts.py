@@ -388,16 +388,17 @@ def contexts_from(
     named = next((n for n in NAME_COLUMNS if n in contexts.names), None)
     labels = contexts.labels(named) if named else None
     points = _points(contexts, named)
-    if labels is not None and len(set(labels)) < len(labels):
-        twice = next(name for name in labels if labels.count(name) > 1)
-        raise InvalidInputError(f"{contexts.origin} names {twice!r} more than once.")
+    place_of: dict[str, int] = {}
+    for place, name in enumerate(labels or ()):
+        if place_of.setdefault(name, place) != place:
+            raise InvalidInputError(f"{contexts.origin} names {name!r} more than once.")
 
     def pick(wanted: list[str] | None, n: int) -> Points | None:
         if labels is None:
             return points if n == points.size else None
-        if wanted is None or any(name not in labels for name in wanted):
+        if wanted is None or any(name not in place_of for name in wanted):
             return None
-        rows = [labels.index(name) for name in wanted]
+        rows = [place_of[name] for name in wanted]
         return Points(points.names, points.points[rows])
 
     n_sources, n_targets = sizes
@@ -408,7 +409,7 @@ def contexts_from(
             f"{n_targets} targets and {points.size} rows."
         )
     if targets is None:
-        lost = [n for n in names[1] or () if n not in (labels or ())]
+        lost = [n for n in names[1] or () if n not in place_of]
         which = f"target {lost[0]!r} is not in it" if lost else "targets have no names"
         raise InvalidInputError(
             f"{contexts.origin} must name every target in its column {named!r}, but "

@@ -47,6 +47,10 @@ EXACT: dict[str, Any] = (
 Column = NDArray[np.float64] | list[str]
 
 
+MAX_COLUMNS = 100_000
+"""Columns that a text file may have; each takes a tenth of a millisecond."""
+
+
 def escaped(name: str) -> str:
     """Return a name that no spreadsheet takes for a formula; `read_text` undoes it.
 
@@ -92,6 +96,11 @@ def read_text(
         # Spreadsheets in many countries write 1,5 and separate cells by semicolons.
         mark = next((m for m in ",;\t" if m.encode() in head), ",")
     first, line, end = _first_row(data, mark, path)
+    if len(first) > MAX_COLUMNS:
+        raise InvalidInputError(
+            f"A text file may have at most {MAX_COLUMNS:,} columns, but {path} has "
+            f"{len(first):,}. Write so many targets as an array, e.g. numpy.save."
+        )
     names = [_unescaped(cell.strip()) for cell in first]
     body = _Body(data, end, mark, width=len(first), line=line, path=path)
     first = [body.meaning(cell) for cell in first]

@@ -126,11 +126,12 @@ def _read_as(
         parts.append(f"rows named by {some} {' and '.join(called)}")
     else:
         parts.append("no column of row names")
-    special = ("", *SPECIAL, *notes, *choices.ignore)
+    special = {"", *SPECIAL, *notes, *choices.ignore}
+    used = {*places, *name_columns}
     others = [
         name
         for place, name in enumerate(frame.names)
-        if place not in places and place not in name_columns and name not in special
+        if place not in used and name not in special
         if not name.startswith(("source_", STANDARD_ERROR))
     ]
     ignored = [name for name in choices.ignore if name in frame.names]
@@ -196,22 +197,23 @@ def _standard_errors(
     order: NDArray[np.intp],
 ) -> NDArray[np.float64] | None:
     """Return the standard errors of the targets, None if the table has none."""
-    errors = [n for n in frame.names if n.startswith(STANDARD_ERROR)]
+    place_of = {name: place for place, name in enumerate(frame.names)}
+    errors = [n for n in place_of if n.startswith(STANDARD_ERROR)]
     if not errors:
         return None
     for name in errors:
-        if name.removeprefix(STANDARD_ERROR) not in frame.names:
+        if name.removeprefix(STANDARD_ERROR) not in place_of:
             raise InvalidInputError(
                 f"{frame.origin} must have a column "
                 f"{name.removeprefix(STANDARD_ERROR)!r}, because it has {name!r}."
             )
     for name in columns:
-        if STANDARD_ERROR + name not in errors:
+        if STANDARD_ERROR + name not in place_of:
             raise InvalidInputError(
                 f"All targets of {frame.origin} or none must have standard errors, but "
                 f"{name!r} has no column {STANDARD_ERROR + name!r}."
             )
-    places = [frame.names.index(STANDARD_ERROR + name) for name in columns]
+    places = [place_of[STANDARD_ERROR + name] for name in columns]
     return frame.numbers(places, reference, may_be_empty=True)[order]
 
 
