@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.linalg import solve_continuous_are
 
 import taskspace as ts
 from taskspace.systems import (
@@ -13,27 +12,20 @@ from taskspace.systems import (
     ContextAxis,
     FunctionSystem,
     GymnasiumSystem,
-    LinearFamily,
     PythonPolicies,
 )
 from taskspace.systems.environment import Environment
-from taskspace.systems.linear import LinearSystem
 from taskspace.testing import assert_system, check_environment, check_system
 from taskspace.trainers import Lqr, Trained, Trainer
 from tests.helpers import refused, taskspace
 from tests.systems import own
 
-CHECKS = [
-    "shapes", "axes alive", "deterministic", "common random numbers", "no NaN",
-    "larger is better", "trainer", "time and memory",
-]  # fmt: skip
+CHECKS = ["shapes", "axes alive", "deterministic", "larger is better", "trainer"]
 
 
 def failures(system, trainer=None) -> dict[str, str]:
     checks = check_system(system, trainer)
-    several = isinstance(system, LinearSystem) and len(system.states) > 1
-    more = ["cost of each state"] if several else []
-    assert [check.check for check in checks] == [*CHECKS[:-1], *more, CHECKS[-1]]
+    assert [check.check for check in checks] == CHECKS
     return {check.check: check.detail for check in checks if check.state == "failed"}
 
 
@@ -88,7 +80,7 @@ def test_noise_without_a_seed():
 
 def test_not_a_number():
     found = failures(own.not_a_number)
-    assert "it gave nan" in found["no NaN"]
+    assert "it gave nan" in found["shapes"]
 
 
 def test_flipped_sign_of_a_function():
@@ -175,11 +167,11 @@ def test_what_is_not_checked_is_skipped_and_counted():
     assert done.returncode == 0
     rows = [line for line in done.stdout.splitlines() if "skipped" in line]
     assert len(rows) == 3  # two checks and the last line
-    assert "8 checks: 6 ok, 2 skipped." in done.stdout
+    assert "5 checks: 3 ok, 2 skipped." in done.stdout
     assert "well" not in done.stdout.splitlines()[-1]
     done = taskspace("doctor", "tests.systems.own:dead")
     assert done.returncode == 1
-    assert "8 checks: 6 ok, 1 failed, 1 skipped." in done.stdout
+    assert "5 checks: 3 ok, 1 failed, 1 skipped." in done.stdout
 
 
 def test_small_units_hide_nothing():
@@ -191,7 +183,7 @@ def test_small_units_hide_nothing():
             return 1e-12 * (values + 0.1 * len(values))
 
     system = Crowded(own.hit, [own.AXIS_X], examples=[0.0, 1.0])
-    assert "alone" in failures(system)["common random numbers"]
+    assert "alone" in failures(system)["deterministic"]
 
 
 def test_episodes_that_depend_on_their_neighbours():
@@ -201,7 +193,7 @@ def test_episodes_that_depend_on_their_neighbours():
             return found + found.shape[-1]
 
     found = failures(Neighbours("CartPole-v1", horizon=20, n_episodes=3))
-    assert "played alone" in found["common random numbers"]
+    assert "played alone" in found["deterministic"]
 
 
 @pytest.mark.slow
@@ -210,22 +202,18 @@ def test_learned_policy_is_compared_with_chance():
     checks = {c.check: c for c in check_system(ts.systems.CartPole(), trainer)}
     assert checks["larger is better"].ok
     assert "A trained policy has" in checks["larger is better"].detail
-    assert "training" in checks["time and memory"].detail
 
 
 def test_command():
     done = taskspace("doctor", "msd-v1", "--format", "json")
     assert done.returncode == 0, done.stderr
     records = json.loads(done.stdout)
-    assert [set(record) for record in records] == [
-        {"check", "ok", "detail", "warning"}
-    ] * 9
+    assert [set(record) for record in records] == [{"check", "ok", "detail"}] * 5
     assert all(record["ok"] for record in records)
     done = taskspace("doctor", "tests.systems.own:stale_cartpole")
     assert done.returncode == 1
     assert "masscart" in done.stdout
-    done = taskspace("doctor", "msd", "--format", "json")
-    assert "10,000 sources x 10 policies" in json.loads(done.stdout)[-1]["detail"]
+    assert taskspace("doctor", "msd").returncode == 0
 
 
 def test_command_with_bad_input():
@@ -259,42 +247,6 @@ def test_policies_that_are_arrays(examples):
         assert np.array_equal(stack[i].objects[0], example)
     assert stack[:1].objects.shape == (1, 1)
     assert stack[[0, 1], [0, 0]].objects.shape == (2,)
-
-
-def motor(**options) -> LinearFamily:
-    """A servo whose position is measured in turns: at Σ = I a turn is worth all."""
-    return LinearFamily(
-        [ContextAxis("inertia", 1.0, low=0.0, low_open=True)],
-        A=lambda inertia: [[0, 1], [0, -1 / inertia]],
-        B=lambda inertia: [[0], [1 / inertia]],
-        Q=np.diag([1e4, 1.0]),
-        R=[[1.0]],
-        state_names=["angle [turns]", "speed [turns/s]"],
-        input_names=["torque"],
-        **options,
-    )
-
-
-def test_one_state_that_makes_the_cost_is_a_warning():
-    def check(system):
-        return check_system(system)[-2]
-
-    found = check(motor())
-    assert (found.state, found.ok) == ("warning", True)
-    assert "The start of angle [turns] makes 9" in found.detail
-    assert "State a physical x0_covariance" in found.detail
-    # The share is P_11 / tr P, by another solver; the largest of the contexts tried.
-    shares = []
-    for inertia in (0.75, 1.0, 1.25):
-        A, B, Q, R = (m[0] for m in motor().matrices(np.array([[inertia]])))
-        P = solve_continuous_are(A, B, Q, R)
-        shares.append(P[0, 0] / np.trace(P))
-    assert f"makes {100 * max(shares):.4g} % of the cost" in found.detail
-    # Speeds are as large as the angles that they lead to: both count.
-    assert check(motor(x0_covariance=np.diag([0.01, 4.0]))).state == "ok"
-    assert_system(motor())  # a warning is no failure
-    shown = taskspace("doctor", "tests.systems.own:pendulum")
-    assert "cost of each state" in shown.stdout
 
 
 class Closures(Trainer):

@@ -5,8 +5,6 @@ reward: LQR gains, given policies with homes, a known optimum. A learner that
 maximises a flipped reward learns the wrong thing perfectly well.
 """
 
-import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,21 +13,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util.words import data_size, time_span
 from taskspace.errors import TaskspaceError
-from taskspace.performance.work import FULL_TABLE_CELLS
 from taskspace.systems.base import ContextAxis, System
 from taskspace.systems.episodic import EpisodicSystem
 from taskspace.systems.function import FunctionSystem, PythonPolicies
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.linear.kernels.lyapunov import gramian
 from taskspace.systems.tabular import TabularFamily
 from taskspace.testing.liveness import environment_outcomes, never_alive
 from taskspace.testing.trials import SystemTrial
 from taskspace.trainers import Lqr, Trainer
-
-MOST_OF_THE_COST = 90.0
-"""Percent of the cost from which on one state is said to make it."""
 
 LONG_TRAINING = 60.0
 """Seconds from which a training is not done twice."""
@@ -44,23 +36,19 @@ class Check:
         ok: whether all is well; `None` where that was not checked.
         detail: one sentence with the numbers, and what to do if all is not well or
             was not checked.
-        warning: nothing is wrong, but a person should look at it.
     """
 
     check: str
     ok: bool | None
     detail: str
-    warning: bool = False
 
     @property
-    def state(self) -> Literal["ok", "failed", "skipped", "warning"]:
+    def state(self) -> Literal["ok", "failed", "skipped"]:
         """In one word."""
-        if self.ok and self.warning:
-            return "warning"
         return "skipped" if self.ok is None else "ok" if self.ok else "failed"
 
 
-Verdict = tuple[bool | Literal["warning"] | None, str]
+Verdict = tuple[bool | None, str]
 """What a check found, see `Check`: whether all is well, and one sentence."""
 
 
@@ -85,8 +73,6 @@ def check_system(
     trainer: Trainer | None = None,
     *,
     seed: int = 0,
-    n_sources: int = 400,
-    n_targets: int = 400,
     context: NDArray[np.float64] | None = None,
 ) -> list[Check]:
     """All checks of a system and, if one is given or suits it, a trainer.
@@ -94,16 +80,13 @@ def check_system(
     Args:
         system: the system.
         trainer: makes policies to try; by default LQR for linear systems. One with
-            a `total_steps` is tried with 20,000 at most, and its time scaled up.
+            a `total_steps` is tried with 20,000 at most.
         seed: seed of everything random here.
-        n_sources: sources of the run whose time and memory are estimated.
-        n_targets: its targets.
         context: full context row to start from; the defaults of the axes if left out.
 
     Returns:
-        One `Check` each: `shapes`, `axes alive`, `deterministic`, `common random
-        numbers`, `no NaN`, `larger is better`, `trainer`, `time and memory`; for a
-        linear system of several states also `cost of each state`.
+        One `Check` each: `shapes`, `axes alive`, `deterministic`, `larger is better`
+        and `trainer`.
     """
     row = (
         np.array([axis.default for axis in system.axes]) if context is None else context
@@ -115,14 +98,9 @@ def check_system(
         ("shapes", _shapes),
         ("axes alive", _axes_alive),
         ("deterministic", _deterministic),
-        ("common random numbers", _common_random_numbers),
-        ("no NaN", _no_nan),
         ("larger is better", _larger_is_better),
         ("trainer", _trainer_is_pure),
-        ("time and memory", partial(_cost, n_sources=n_sources, n_targets=n_targets)),
     ]
-    if isinstance(system, LinearSystem) and len(system.states) > 1:
-        checks.insert(-1, ("cost of each state", _state_shares))
     return [_guarded(name, partial(check, trial)) for name, check in checks]
 
 
@@ -146,7 +124,7 @@ def check_environment(
     row = np.array([axis.default for axis in axes])
     same = np.array_equal(outcomes(row), outcomes(row), equal_nan=True)
     return [
-        _named("axes alive", _alive(never_alive(outcomes, axes, row))),
+        Check("axes alive", *_alive(never_alive(outcomes, axes, row))),
         Check(
             "deterministic",
             same,
@@ -178,6 +156,13 @@ def _shapes(trial: SystemTrial) -> Verdict:
             f"performance must be float64 with shape {wanted} (source, policy, "
             f"target), but is {values.dtype} with shape {values.shape}."
         )
+    if (wrong := np.isnan(values) | (values == np.inf)).any():
+        source, _, target = np.argwhere(wrong)[0].tolist()
+        where = dict(zip(names, contexts[target].tolist(), strict=True))
+        return False, (
+            f"J is {values[wrong][0]} for policy {source} at {where}; a failure must "
+            "be −inf."
+        )
     few = min(n_rows, len(contexts))
     home = trial.system.home_performance(policies[:few], contexts[:few])
     own = values[np.arange(few), :, np.arange(few)]
@@ -208,19 +193,12 @@ def _deterministic(trial: SystemTrial) -> Verdict:
     policies, contexts = trial.policies(), trial.contexts()
     first = trial.scores
     again = trial.system.performance(policies, contexts)
-    difference = _difference(first, again)
-    if difference == 0:
-        return True, "Two evaluations are the same."
-    return False, (
-        f"Two evaluations of the same policies differ by up to {difference:g}: "
-        "all randomness must come from a seed that is set for every episode."
-    )
-
-
-def _common_random_numbers(trial: SystemTrial) -> Verdict:
-    """J of a policy must not depend on what is evaluated beside it."""
-    policies, contexts = trial.policies(), trial.contexts()
-    whole = trial.scores
+    if difference := _difference(first, again):
+        return False, (
+            f"Two evaluations of the same policies differ by up to {difference:g}: "
+            "all randomness must come from a seed that is set for every episode."
+        )
+    whole = first  # and J of a policy must not depend on what is evaluated beside it
     alone = trial.system.performance(policies[-1:], contexts[::-1])[:, :, ::-1]
     difference = _difference(whole[-1:], alone)
     scale = np.abs(whole[np.isfinite(whole)]).max(initial=0.0)
@@ -240,22 +218,7 @@ def _common_random_numbers(trial: SystemTrial) -> Verdict:
                 f"Episode {last[0]} gives other returns (by up to {difference:g}) when "
                 "it is played alone: they must depend on the episode's number alone."
             )
-    return True, "A policy scores the same alone, among others and in another order."
-
-
-def _no_nan(trial: SystemTrial) -> Verdict:
-    contexts, values = trial.contexts(), trial.scores
-    wrong = np.isnan(values) | (values == np.inf)
-    if not wrong.any():
-        n_failed = int((values == -np.inf).sum())
-        return True, f"{values.size} values of J, {n_failed} of them −inf (failures)."
-    source, _, target = np.argwhere(wrong)[0].tolist()
-    names = [axis.name for axis in trial.system.axes]
-    where = dict(zip(names, contexts[target].tolist(), strict=True))
-    return False, (
-        f"J is {values[wrong][0]} for policy {source} at {where}; a failure must "
-        "be −inf."
-    )
+    return True, "A policy scores the same again, alone, and in another order."
 
 
 def _larger_is_better(trial: SystemTrial) -> Verdict:
@@ -338,70 +301,6 @@ def _trainer_is_pure(trial: SystemTrial) -> Verdict:
     return True, "Two trainings with the same seed give policies that do the same."
 
 
-def _cost(trial: SystemTrial, n_sources: int, n_targets: int) -> Verdict:
-    policies, contexts = trial.policies(), trial.contexts()
-    size = trial.scores.size  # by now everything is compiled
-    began, n_calls = time.perf_counter(), 0
-    while time.perf_counter() - began < 0.2:
-        trial.system.performance(policies, contexts)
-        n_calls += 1
-    each = (time.perf_counter() - began) / (n_calls * size)
-    each *= max(trial.full_system.n_episodes, 1) / max(trial.system.n_episodes, 1)
-    n_policies = trial.full_trainer.n_policies if trial.full_trainer else 1
-    cells = n_sources * n_policies * n_targets
-    evaluation = cells * each
-    training = 0.0
-    if trial.trainer is not None:
-        _, once = trial.trained
-        if once < LONG_TRAINING:
-            once = min(once, trial.trained_again[1])
-        training = once * n_sources * trial.budget_ratio()
-    # J of every policy where it fits, otherwise four reductions.
-    n_numbers = cells if cells <= FULL_TABLE_CELLS else 4 * n_sources * n_targets
-    memory = 8 * n_numbers
-    memory += 4 * cells * trial.full_system.n_episodes
-    cores = os.cpu_count() or 1
-    return True, (
-        f"{time_span(each)} an evaluation; {n_sources:,} sources x {n_policies} "
-        f"policies x {n_targets:,} targets: training {time_span(training)}, "
-        f"evaluation {time_span(evaluation)} on one of {cores} cores, "
-        f"{data_size(memory)}."
-    )
-
-
-def _state_shares(trial: SystemTrial) -> Verdict:
-    """Whether the start of one state makes nearly all of the cost."""
-    system = trial.system
-    assert isinstance(system, LinearSystem)
-    contexts = trial.contexts()
-    gains, _ = system.optimal_gain(contexts)
-    A, B, Q, R = system.matrices(contexts)
-    loops = A - B @ gains
-    weights = Q + np.swapaxes(gains, 1, 2) @ R @ gains
-    matrices = gramian(
-        np.swapaxes(loops, 1, 2).copy(), weights, continuous=system.is_continuous
-    )
-    parts = np.diagonal(matrices @ system.initial_covariance, axis1=1, axis2=2)
-    parts = parts[np.isfinite(parts).all(1) & (parts.sum(1) > 0)]
-    if not len(parts):
-        return None, "Skipped: no context has a known best gain."
-    shares = parts / parts.sum(1, keepdims=True)
-    row, state = np.unravel_index(int(shares.argmax()), shares.shape)
-    share, label = 100 * float(shares[row, state]), system.states[state]
-    mean = system.objective.mean_over
-    if share <= MOST_OF_THE_COST:
-        return (
-            True,
-            f"No state makes more than {share:.0f} % of the cost, a mean over {mean}.",
-        )
-    return "warning", (
-        f"The start of {label} makes {share:.4g} % of the cost, so how well the other "
-        f"states are controlled hardly counts: the mean is over {mean}. State a "
-        "physical x0_covariance (how far each state is from rest at the start, in its "
-        "own unit, squared)."
-    )
-
-
 def _alive(dead: list[str]) -> Verdict:
     if not dead:
         return True, "Moving each axis changes what happens."
@@ -418,15 +317,10 @@ def _difference(first: NDArray[Any], again: NDArray[Any]) -> float:
         return float(np.where(same, 0.0, np.abs(first - again)).max(initial=0.0))
 
 
-def _named(name: str, verdict: Verdict) -> Check:
-    ok, detail = verdict
-    return Check(name, None if ok is None else bool(ok), detail, ok == "warning")
-
-
 def _guarded(name: str, check: Callable[[], Verdict]) -> Check:
     """Fail a check that raises an exception, with its message."""
     try:
-        return _named(name, check())
+        return Check(name, *check())
     except Exception as error:
         kind = "" if isinstance(error, TaskspaceError) else f"{type(error).__name__}: "
         return Check(name, False, f"{kind}{error}")

@@ -43,7 +43,6 @@ class SystemTrial:
         row: NDArray[np.float64],
         seed: int,
     ):
-        self.full_system, self.full_trainer = system, trainer
         self.system, self.row, self.seed = _quick(system), row, seed
         self.trainer = _short(trainer, system)
 
@@ -114,16 +113,6 @@ class SystemTrial:
         if isinstance(system, SimulatedSystem):
             return [system_outcomes(system)]
         return [scores]
-
-    def budget_ratio(self) -> float:
-        """How much longer the full training of a source is than the trial's."""
-        ratio = 1.0
-        for name in ("total_steps", "n_policies"):
-            full, trial = (
-                getattr(t, name, None) for t in (self.full_trainer, self.trainer)
-            )
-            ratio *= full / trial if full and trial else 1.0
-        return ratio
 
 
 def _quick(system: System) -> System:
