@@ -275,13 +275,12 @@ def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
     system, targets = ledger.task.system, ledger.task.targets
     if not system.n_episodes:
         return scores
-    from taskspace.systems.baselines import baseline_performance
+    from taskspace.systems.baselines import zero_performance
 
-    baseline = baseline_performance(system, targets)
-    if baseline is None:
+    if (tried := zero_performance(system, targets)) is None:
         return scores
-    ignorant = np.maximum(baseline.random, baseline.zero)
-    best = ledger.store.top()[baseline.rows]
+    rows, ignorant = tried
+    best = ledger.store.top()[rows]
     return replace(
         scores,
         ignorant=(float(ignorant.min()), float(ignorant.max())),

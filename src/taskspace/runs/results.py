@@ -113,8 +113,8 @@ class Scores:
         n_sources_with_a_failure: sources of which at least one policy fails.
         n_sources_all_failed: sources of which every policy fails.
         dead_axes: context axes along which no performance changes at all.
-        ignorant: least and largest J of a policy that knows nothing (the better of a
-            random one and one that does nothing) at some targets, if it was tried.
+        ignorant: least and largest J of the policy that does nothing at some targets,
+            if it was tried.
         n_no_better: at how many of these targets no policy of the table is better.
         n_tried: how many targets were tried.
     """

@@ -14,8 +14,7 @@ from . import simulated as simulated
 from . import tabular as tabular
 from .base import ContextAxis as ContextAxis
 from .base import System as System
-from .baselines import Baselines as Baselines
-from .baselines import baseline_performance as baseline_performance
+from .baselines import zero_performance as zero_performance
 from .cartpole import CartPole as CartPole
 from .episodic import EpisodicSystem as EpisodicSystem
 from .episodic import fresh_episodes as fresh_episodes

@@ -13,7 +13,6 @@ def test_my_system():
 the checks need. It is the room of `taskspace doctor`.
 """
 
-from taskspace.systems.baselines import random_policies
 from taskspace.testing.checks import (
     Check,
     assert_system,
@@ -26,6 +25,7 @@ from taskspace.testing.liveness import (
     never_alive,
     system_outcomes,
 )
+from taskspace.testing.trials import random_policies
 
 __all__ = [
     "Check",

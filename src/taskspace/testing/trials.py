@@ -1,5 +1,6 @@
 """A system on trial: what the checks need of it, made once."""
 
+import math
 import time
 from dataclasses import replace
 from functools import cached_property
@@ -8,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import TaskspaceError
-from taskspace.policies import Policy
+from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.systems.base import System
-from taskspace.systems.baselines import random_policies
+from taskspace.systems.baselines import network_sizes
+from taskspace.systems.function import FunctionSystem, PythonPolicies
 from taskspace.systems.gymnasium import GymnasiumSystem
+from taskspace.systems.linear import LinearSystem
 from taskspace.systems.simulated import SimulatedSystem
 from taskspace.systems.tabular import TabularFamily
 from taskspace.testing.liveness import Outcomes, environment_outcomes, system_outcomes
@@ -129,3 +132,37 @@ def _short(trainer: Trainer | None, system: System) -> Trainer | None:
     if slow:
         most["n_evaluation_episodes"] = 5
     return None if trainer is None else shortened(trainer, most)
+
+
+def random_policies(system: System, n: int, seed: int = 0) -> Policy | None:
+    """Policies that know nothing of the task, one per source; None if unknown how.
+
+    Args:
+        system: the system.
+        n: how many.
+        seed: of the random numbers.
+    """
+    rng = np.random.default_rng(seed)
+    if isinstance(system, FunctionSystem):
+        n_examples = len(system.examples)  # they may be an array
+        return PythonPolicies(list(system.examples)) if n_examples else None
+    if isinstance(system, LinearSystem):
+        gain, _ = system.optimal_gain(np.array([[a.default for a in system.axes]]))
+        noise = rng.standard_normal((n, 1, *gain.shape[1:]))
+        # From as large as the gain to a hundredth of it: of a plant with many states
+        # hardly any large one is stable.
+        scale = np.maximum(abs(gain).max(), 0.1) * np.geomspace(1, 0.01, n)
+        return LinearGain(gain + scale[:, None, None, None] * noise)
+    if isinstance(system, TabularFamily):
+        actions = rng.integers(system.n_actions, size=(n, 1, system.n_states))
+        return TabularPolicy(np.eye(system.n_actions)[actions])
+    if (shape := network_sizes(system)) is None:
+        return None
+    n_in, n_out, head = shape
+    sizes = ((n_in, 16), (16, n_out))
+    weights = [rng.standard_normal((n, 1, *s)) / math.sqrt(s[0]) for s in sizes]
+    return Mlp(
+        weights=tuple(w.astype(np.float32) for w in weights),
+        biases=tuple(np.zeros((n, 1, s[1]), np.float32) for s in sizes),
+        head=head,
+    )

@@ -168,7 +168,7 @@ def _print_scores(scores: Scores) -> None:
     )
     if scores.ignorant is not None:
         low, high = scores.ignorant
-        words = f"A policy that knows nothing scores {number(low)} to {number(high)}"
+        words = f"Doing nothing scores {number(low)} to {number(high)}"
         if scores.n_no_better:
             warn(
                 f"{words}, and at {scores.n_no_better} of {scores.n_tried} "
