@@ -39,7 +39,7 @@ from environments import Acrobot, DelayedCartPole, PlanarQuadrotor
 from numpy.typing import NDArray
 
 import taskspace as ts
-from taskspace.cover.methods.catalogue import find_cover
+from taskspace.cover.methods import find_cover
 from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.selection import Budget
 from taskspace.sets import pack

@@ -156,10 +156,18 @@ def test_shares_weights_and_costs(matrix, tmp_path):
 @pytest.mark.parametrize(
     ("method", "option", "says"),
     [
-        ("local", "--share=0.5", "knows no share. Use greedy, minimum."),
-        ("local", "--weights=numbers", "knows no target_weights. Use greedy, minimum."),
-        ("local", "--budget=2", "knows no budget. Use greedy, minimum."),
-        ("random", "--costs=numbers", "knows no costs. Use greedy, local, minimum."),
+        ("local", "--share=0.5", "does not support share; greedy and minimum do."),
+        (
+            "local",
+            "--weights=numbers",
+            "does not support target_weights; greedy and minimum do.",
+        ),
+        ("local", "--budget=2", "does not support budget; greedy and minimum do."),
+        (
+            "random",
+            "--costs=numbers",
+            "does not support costs; greedy and local and minimum do.",
+        ),
     ],
 )
 def test_what_a_method_does_not_know_is_refused_by_name(
@@ -268,7 +276,10 @@ def test_a_share_out_of_reach_is_said_and_told_by_the_exit_code(matrix, method):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--epsilon", 1, "--include", "a", "--method", "random"], "no include"),
+        (
+            ["--epsilon", 1, "--include", "a", "--method", "random"],
+            "not support include",
+        ),
         (["--epsilon", 1, "--include", "zz"], "zz"),
         (["--epsilon", 1, "--include", "a", "--exclude", "a"], "either in or out"),
     ],

@@ -153,8 +153,8 @@ def test_forgetting_a_restriction_refutes_its_bound():
 @pytest.mark.parametrize(
     ("method", "options", "message"),
     [
-        ("random", {"include": [0]}, "knows no include"),
-        ("uniform", {"exclude": [0], "shape": (2, 2)}, "knows no exclude"),
+        ("random", {"include": [0]}, "does not support include"),
+        ("uniform", {"exclude": [0], "shape": (2, 2)}, "does not support exclude"),
         ("greedy", {"include": [0, 1], "budget": 1}, "include must fit into it"),
         ("minimum", {"include": [0], "exclude": [0]}, "either in or out"),
         ("minimum", {"include": [4]}, "0 <= source < 4"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from taskspace._util.clock import Clock
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import Cover
-from taskspace.cover.methods.catalogue import find_cover
+from taskspace.cover.methods import find_cover
 from taskspace.cover.methods.greedy import cover_greedily
 from taskspace.cover.methods.mean import least_mean
 from taskspace.cover.problem import Instance, losses_of

@@ -213,7 +213,7 @@ class Instance:
         lower_bound: Exact,
         lower_bound_kind: str,
         stop_reason: str,
-        clock: Clock,
+        clock: Clock | None = None,
         most: Fraction | None = None,
         **claims: Any,
     ) -> Cover:
@@ -225,7 +225,7 @@ class Instance:
             lower_bound: in scaled cost, without rounding.
             lower_bound_kind: where it comes from.
             stop_reason: why the method stopped.
-            clock: since when it ran.
+            clock: since when it ran; its time is 0 without one.
             most: no selection within the budget serves a larger share; None where
                 no budget ended the search.
             claims: other fields of the cover.
@@ -246,7 +246,7 @@ class Instance:
             "lower_bound_kind": lower_bound_kind,
             "optimal": bool(lower_bound >= cost),
             "stop_reason": stop_reason,
-            "seconds": clock.seconds,
+            "seconds": 0.0 if clock is None else clock.seconds,
             "n_sources": sets.n_sources,
             "n_targets": sets.n_targets,
             "include": self.include,

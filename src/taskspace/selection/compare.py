@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from taskspace.cover.methods.catalogue import find_cover
+from taskspace.cover.methods import find_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows, source_space, target_space
 from taskspace.performance.ledger import Ledger

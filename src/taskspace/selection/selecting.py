@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from taskspace._util.arrays import Array, Mask, Numbers
-from taskspace.cover.methods.catalogue import find_cover
+from taskspace.cover.methods import find_cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study, as_study

@@ -99,7 +99,9 @@ class Options:
                 "loss: it needs --budget, e.g. --budget 5."
             )
         if self.share is not None or self.costs is not None:
-            raise InvalidInputError("--objective mean knows no --share and no --costs.")
+            raise InvalidInputError(
+                "--objective mean does not support --share or --costs."
+            )
 
     def restrict(self, problem: CoverProblem) -> CoverProblem:
         """Return a problem with the sources that must be in or out."""

@@ -2,22 +2,35 @@
 
 from collections.abc import Iterator, Sequence
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
 from taskspace.cover.base import Cover
 from taskspace.cover.bounds.prices import join_prices, size_bound
+from taskspace.cover.methods.greedy import served_counts
+from taskspace.cover.methods.registry import cover_method
 from taskspace.cover.problem import Instance, grid_shape, sets_of
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.sets import PackedSets, TargetSets
-from taskspace.sets.kernels import popcount
+from taskspace.sets import TargetSets
 from taskspace.spaces import subgrid_indices
 
 
+def _uniform_curve(
+    sets: TargetSets, shape: Sequence[int] | None, n_repeats: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many targets sub-grids of every resolution serve."""
+    del n_repeats, seed
+    grids = list(uniform_grids(grid_shape(sets, shape), sets.n_sources))
+    counts = np.array([int(sets.union(grid).sum()) for grid in grids])
+    return np.array([len(grid) for grid in grids]), counts[None]
+
+
+@cover_method(
+    "uniform", colour="#D55E00", curve=_uniform_curve, needs_whole_table=False
+)
 def uniform_cover(
     problem: Study | TargetSets,
     question: Question | None = None,
@@ -89,6 +102,25 @@ def subgrid_counts(sources: NDArray[np.int64], shape: Sequence[int]) -> list[int
     return [len(np.unique(place)) for place in places]
 
 
+def _random_curve(
+    sets: TargetSets, shape: Sequence[int] | None, n_repeats: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many targets sources serve that are drawn without replacement."""
+    del shape
+    sets = sets.to_runs()
+    repeats = [
+        served_counts(sets, random_order(sets.n_sources, seed, repeat))
+        for repeat in range(n_repeats)
+    ]
+    longest = max(len(counts) for counts in repeats)
+    counts = np.zeros((n_repeats, longest), np.int64)
+    for row, served in zip(counts, repeats, strict=True):
+        row[: len(served)] = served
+        row[len(served) :] = served[-1] if len(served) else 0
+    return np.arange(1, longest + 1), counts
+
+
+@cover_method("random", colour="#009E73", curve=_random_curve, needs_whole_table=False)
 def random_cover(
     problem: Study | TargetSets, question: Question | None = None, *, seed: int
 ) -> Cover:
@@ -123,28 +155,6 @@ def random_order(n_sources: int, seed: int, repeat: int) -> NDArray[np.int64]:
     return np.random.default_rng([seed, repeat]).permutation(n_sources)
 
 
-def served_counts(sets: TargetSets, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return number of targets served after each source, until nothing more can be.
-
-    Args:
-        sets: the targets that each source serves.
-        order: sources in the order in which they are taken.
-
-    Returns:
-        Cumulative counts; shorter than `order` where all coverable targets are
-        served before its end.
-    """
-    n_servable = int(sets.coverable.sum())
-    counts = np.zeros(len(order), np.int64)
-    if isinstance(sets, PackedSets):
-        n = _count_served_bits(sets.words, order, n_servable, counts)
-    else:
-        arrays = sets.to_runs().arrays
-        served = np.zeros(sets.n_targets, np.bool_)
-        n = _count_served_runs(*arrays, order, n_servable, served, counts)
-    return counts[:n]
-
-
 def _baseline(
     method: str, sets: TargetSets, sources: NDArray[np.int64], clock: Clock
 ) -> Cover:
@@ -160,31 +170,3 @@ def _baseline(
         clock=clock,
         prices=join_prices(instance.costs, [(bound, np.arange(sets.n_targets))]),
     )
-
-
-@numba.njit(cache=True)
-def _count_served_bits(words, order, n_servable, counts):
-    served = np.zeros(words.shape[1], np.uint64)
-    for k in range(len(order)):
-        total = np.uint64(0)
-        for w in range(len(served)):
-            served[w] |= words[order[k], w]
-            total += popcount(served[w])
-        counts[k] = total
-        if counts[k] == n_servable:
-            return k + 1
-    return len(order)
-
-
-@numba.njit(cache=True)
-def _count_served_runs(offsets, starts, stops, order, n_servable, served, counts):
-    n_served = 0
-    for k in range(len(order)):
-        for r in range(offsets[order[k]], offsets[order[k] + 1]):
-            for t in range(starts[r], stops[r]):
-                n_served += not served[t]
-                served[t] = True
-        counts[k] = n_served
-        if n_served == n_servable:
-            return k + 1
-    return len(order)

@@ -6,6 +6,7 @@ second look.
 """
 
 import heapq
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from taskspace.cover.bounds.prices import (
     join_prices,
     knapsack_bound,
 )
+from taskspace.cover.methods.registry import cover_method
 from taskspace.cover.problem import Instance
 from taskspace.performance.study import Study
 from taskspace.questions import Question
@@ -32,6 +34,45 @@ from taskspace.sets.kernels import popcount
 _MAX_QUICK_PAIRS = 1_000_000
 
 
+def _curve(
+    sets: TargetSets, shape: Sequence[int] | None, n_repeats: int, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how many targets the first sources of greedy serve."""
+    del shape, n_repeats, seed
+    counts = served_counts(sets, greedy_sources(sets, np.ones(sets.n_sources)))
+    return np.arange(1, len(counts) + 1), counts[None]
+
+
+def served_counts(sets: TargetSets, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return number of targets served after each source, until nothing more can be.
+
+    Args:
+        sets: the targets that each source serves.
+        order: sources in the order in which they are taken.
+
+    Returns:
+        Cumulative counts; shorter than `order` where all coverable targets are
+        served before its end.
+    """
+    served, n_servable = np.zeros(sets.n_targets, np.bool_), int(sets.coverable.sum())
+    return _count_served(*sets.to_runs().arrays, order, n_servable, served)
+
+
+@numba.njit(cache=True)
+def _count_served(offsets, starts, stops, order, n_servable, served):
+    counts, n_served = np.zeros(len(order), np.int64), 0
+    for k in range(len(order)):
+        for r in range(offsets[order[k]], offsets[order[k] + 1]):
+            for t in range(starts[r], stops[r]):
+                n_served += not served[t]
+                served[t] = True
+        counts[k] = n_served
+        if n_served == n_servable:
+            return counts[: k + 1]
+    return counts
+
+
+@cover_method("greedy", colour="#0072B2", curve=_curve)
 def greedy_cover(
     problem: Study | TargetSets,
     question: Question | None = None,

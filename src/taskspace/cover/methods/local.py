@@ -21,6 +21,7 @@ from taskspace.cover.bounds.prices import join_prices
 from taskspace.cover.costs import total_cost
 from taskspace.cover.exact.reductions import Reduced, reduce_problem
 from taskspace.cover.methods.greedy import cover_greedily, greedy_sources
+from taskspace.cover.methods.registry import cover_method
 from taskspace.cover.problem import Instance
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
@@ -33,6 +34,7 @@ DEFAULT_SECONDS = 10.0
 MAX_PAIRS = 2_000_000_000
 
 
+@cover_method("local", colour="#CC79A7")
 def local_cover(
     problem: Study | TargetSets,
     question: Question | None = None,

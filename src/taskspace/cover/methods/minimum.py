@@ -30,6 +30,7 @@ from taskspace.cover.exact.reductions import Core, Reduced, components, reduce_p
 from taskspace.cover.exact.solver import MAX_EXACT_PAIRS, solve_exact
 from taskspace.cover.methods.local import LocalSearch, greedy_instead, is_too_large
 from taskspace.cover.methods.part import part_cover
+from taskspace.cover.methods.registry import cover_method
 from taskspace.cover.problem import Instance
 from taskspace.cover.solvers import has_cp_sat, search_milp
 from taskspace.cover.verify.verify import verify_cover
@@ -52,6 +53,7 @@ _MAX_REFUTED = 1_000_000  # pairs up to which the verifier attacks the bound
 _MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
 
 
+@cover_method("minimum", colour="#E69F00")
 def minimum_cover(
     problem: Study | TargetSets,
     question: Question | None = None,

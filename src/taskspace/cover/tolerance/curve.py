@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cover.base import html_view
-from taskspace.cover.methods.baselines import random_order, served_counts, uniform_grids
-from taskspace.cover.methods.greedy import greedy_sources
+from taskspace.cover.methods import METHODS
 from taskspace.cover.problem import grid_shape, sets_of
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.study import Study
@@ -18,8 +17,6 @@ from taskspace.sets import TargetSets
 
 if TYPE_CHECKING:
     import pandas as pd
-
-CURVE_METHODS = ("greedy", "uniform", "random")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +27,7 @@ class CoverageCurve:
     last number of sources nothing changes.
 
     Args:
-        method: `"greedy"`, `"uniform"` or `"random"`.
+        method: name of the cover method.
         n_sources: ascending numbers of selected sources.
         coverage: mean over the repeats at each number of sources.
         low: 5 % quantile over the repeats.
@@ -126,29 +123,15 @@ def coverage_curve(
     Returns:
         The curve, up to the number of sources from which on it stays the same.
     """
-    if method not in CURVE_METHODS:
-        raise UnknownNameError("curve method", method, CURVE_METHODS)
+    able = {name: each.curve for name, each in METHODS.items() if each.curve}
+    if method not in able:
+        raise UnknownNameError("curve method", method, able)
     if n_repeats < 1:
         raise InvalidInputError(f"n_repeats >= 1 must hold, but got {n_repeats}.")
     sets = sets_of(problem, question)
-    if method == "greedy":
-        counts = served_counts(sets, greedy_sources(sets, np.ones(sets.n_sources)))
-        return _curve("greedy", sets, np.arange(1, len(counts) + 1), counts[None])
-    if method == "uniform":
-        grids = list(uniform_grids(grid_shape(problem, shape), sets.n_sources))
-        counts = np.array([int(sets.union(grid).sum()) for grid in grids])
-        n_sources = np.array([len(grid) for grid in grids])
-        return _curve("uniform", sets, n_sources, counts[None])
-    repeats = [
-        served_counts(sets, random_order(sets.n_sources, seed, repeat))
-        for repeat in range(n_repeats)
-    ]
-    longest = max(len(counts) for counts in repeats)
-    counts = np.zeros((n_repeats, longest), np.int64)
-    for row, served in zip(counts, repeats, strict=True):
-        row[: len(served)] = served
-        row[len(served) :] = served[-1] if len(served) else 0
-    return _curve("random", sets, np.arange(1, longest + 1), counts)
+    if METHODS[method].needs_grid:
+        shape = grid_shape(problem, shape)
+    return _curve(method, sets, *able[method](sets, shape, n_repeats, seed))
 
 
 def _curve(

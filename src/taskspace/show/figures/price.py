@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from taskspace.cover.methods.catalogue import find_cover
+from taskspace.cover.methods import find_cover
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs.opening import is_selection

@@ -16,6 +16,7 @@ from taskspace._util.clock import Clock
 from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.base import assign_rows
+from taskspace.cover.methods.minimum import N_ROUNDS
 from taskspace.cover.tolerance.epsilons import round_epsilons
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import MatrixLosses
@@ -132,7 +133,7 @@ def make_layer(
         covers: covers that are known already, with their tolerances.
         n_steps: about how many steps to choose beside them.
         epsilons: ascending tolerances to take instead of choosing any.
-        time_limit: seconds for searches beyond greedy, all steps together.
+        time_limit: processor seconds for searches beyond greedy, all steps together.
         seed: of the searches.
         progress: told how far it is.
     """
@@ -159,7 +160,7 @@ def make_layer(
         layer.steps.append(
             Step(
                 epsilon,
-                _covers_at(search, number, known, clock.left / (len(steps) - number)),
+                _covers_at(search, number, known, clock),
                 0,
                 None,
                 search.largest(number),
@@ -178,7 +179,7 @@ def make_layer(
 
 
 def _covers_at(
-    search: ToleranceSearch, number: int, known: Sequence[Cover], seconds: float
+    search: ToleranceSearch, number: int, known: Sequence[Cover], clock: Clock
 ) -> list[Cover]:
     """Return the covers of one step, greedy's first: those known and those missing."""
     covers = sorted(known, key=lambda cover: cover.method != "greedy")
@@ -186,9 +187,9 @@ def _covers_at(
         search.learn(number, cover)
     if not covers or covers[0].method != "greedy":
         covers.insert(0, search.greedy(number))
-    worth_it = covers[0].size > covers[0].lower_bound and seconds > 0
+    worth_it = covers[0].size > covers[0].lower_bound and clock.left > 0
     if worth_it and not any(cover.method == "minimum" for cover in covers):
-        covers.append(search.minimum(number, seconds))
+        covers.append(search.minimum(number, clock, N_ROUNDS + 1))
     return covers
 
 
