@@ -1,5 +1,6 @@
 """Switching of a library: its regions as boxes, and what is proven of them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from taskspace.certificates.operation.certify import (
 from taskspace.certificates.operation.decay import GainLoops
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.regions import BoxRegions, GridRegions
-from taskspace.errors import InvalidInputError
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
@@ -25,6 +26,7 @@ def certify_library_operation(
     system: System,
     *,
     hysteresis: float = 0.02,
+    constant: Sequence[str] = (),
     time_limit: float = 60.0,
 ) -> OperationCertificate:
     """Prove what holds of a library while contexts move and policies are switched.
@@ -35,6 +37,8 @@ def certify_library_operation(
             library was made for.
         hysteresis: of the selector, a share of the width of each axis: a policy may be
             held so far beyond its region.
+        constant: axes that do not change while the plant runs, though their values are
+            not known: the stiffness of one machine.
         time_limit: seconds.
     """
     if not isinstance(system, LinearSystem) or not isinstance(
@@ -45,6 +49,9 @@ def certify_library_operation(
             f"{type(system).__name__} with {type(library.policies).__name__}."
         )
     _check_plant(library, system)
+    for name in constant:
+        if name not in library.names:
+            raise UnknownNameError("context axis", name, library.names)
     boxes, which, share = used_boxes(library, hysteresis)
     full = Boxes(*(library.contexts(system, x) for x in (boxes.low, boxes.high)))
     where = "within the range"
@@ -58,6 +65,7 @@ def certify_library_operation(
     return certify_operation(
         GainLoops(system, library.policies.gain, full, which),
         where=where,
+        constant=constant,
         band=dict(zip(library.names, band.tolist(), strict=True)),
         time_limit=time_limit,
     )
@@ -68,6 +76,7 @@ def with_operation(
     system: System,
     *,
     hysteresis: float = 0.02,
+    constant: Sequence[str] = (),
     time_limit: float = 60.0,
 ) -> PolicyLibrary:
     """Return the library with what is proven of switching in its guarantee.
@@ -79,10 +88,15 @@ def with_operation(
         library: of linear gains.
         system: the linear family that they control.
         hysteresis: of the selector, a share of the width of each axis.
+        constant: axes that do not change while the plant runs.
         time_limit: seconds.
     """
     proven = certify_library_operation(
-        library, system, hysteresis=hysteresis, time_limit=time_limit
+        library,
+        system,
+        hysteresis=hysteresis,
+        constant=constant,
+        time_limit=time_limit,
     )
     values = {k: v for k, v in library.guarantee.values.items() if k != "operation"}
     if proven.mode == "none":

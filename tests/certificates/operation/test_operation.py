@@ -183,3 +183,50 @@ def test_largest_ratio_is_a_bound_and_tight():
         mu = largest_ratio(a, b)
         exact_mu = max(1.0, np.linalg.eigvals(np.linalg.solve(b, a)).real.max())
         assert exact_mu <= mu <= exact_mu * (1 + 1e-5)
+
+
+def test_an_axis_that_stays_constant_may_have_matrices_of_its_own():
+    """The plant of Mathieu: unstable if s moves, and stable for every constant s."""
+    plant = family(lambda s: [[0.0, 1.0], [-1.0 - 0.9 * s, -0.1]])
+    boxes = Boxes(np.array([[-1.0]]), np.array([[1.0]]))
+    loops = GainLoops(plant, np.zeros((1, 1, 2)), boxes, np.zeros(1, np.int64))
+    assert certify_operation(loops).mode == "none"
+    proven = certify_operation(loops, constant=["s"])
+    assert proven.mode == "any switching"
+    assert "while s stays constant" in proven.statement
+    assert len(proven.matrices) > 2
+    for s in np.linspace(-1, 1, 401):
+        a = plant.matrices(np.array([[s]]))[0][0]
+        tops = [np.linalg.eigvalsh(a.T @ x + x @ a).max() for x in proven.matrices]
+        assert min(tops) < 0
+    # A loop that is unstable at some constant s gets nothing.
+    worse = family(lambda s: [[0.0, 1.0], [-1.0, 0.5 * s - 0.4]])
+    loops = GainLoops(worse, np.zeros((1, 1, 2)), boxes, np.zeros(1, np.int64))
+    nothing = certify_operation(loops, constant=["s"])
+    assert nothing.mode == "none"
+    assert "unstable at s = " in nothing.statement
+
+
+def test_stretches_of_a_constant_axis_hold_every_box_at_its_place():
+    low = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
+    high = np.array([[1.0, 1.0], [2.0, 1.0], [1.5, 3.0]])
+    plant = LinearFamily(
+        [ContextAxis("s", 0.0), ContextAxis("t", 0.0)],
+        A=lambda s, t: [[-1.0 - s, 0.0], [0.0, -1.0 - t]],
+        B=lambda s, t: [[0.0], [1.0]],
+        Q=np.eye(2),
+        R=[[1.0]],
+    )
+    loops = GainLoops(plant, np.zeros((3, 1, 2)), Boxes(low, high), np.arange(3))
+    rng = np.random.default_rng(0)
+    for parts in (loops.cut([0]), loops.cut([0, 1]), loops.halves([0, 1])):
+        assert len(parts) > 1
+        for row in rng.uniform([0, 0], [2, 3], (300, 2)):
+            used = set(np.flatnonzero(((low <= row) & (row <= high)).all(1)))
+            found = [
+                set(p.which[((p.boxes.low <= row) & (row <= p.boxes.high)).all(1)])
+                for p in parts
+            ]
+            # No part has other gains there, and one has all of them.
+            assert all(gains <= used for gains in found)
+            assert used in found

@@ -10,12 +10,15 @@ The strongest first:
   then is used beyond its region, by the band of the hysteresis at most if the context
   changes by less than the band in that time: this limits the rate of change.
 - *Nothing*: which gain fails, and where.
+
+An axis that is not known but stays constant (the stiffness of one machine) is cut into
+stretches, each of which has matrices of its own, and halved where these are not found.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -37,6 +40,8 @@ Mode = Literal["any switching", "dwell time", "none"]
 # those at which it failed.
 LOOPS_PER_GAIN = 24
 MAX_ROUNDS = 8
+# How often a stretch of the axes that stay constant is halved, if it needs to be.
+MOST_HALVINGS = 12
 # Shares of the decay rate of a candidate, tried one after the other.
 RATE_SHARES = (0.9, 0.7, 0.5, 0.25, 0.1, 0.01)
 
@@ -52,7 +57,8 @@ class OperationCertificate:
             steps for discrete time); 0 for any switching, infinite for none.
         drift_rates: largest change of each axis per second (per step) for which
             a dwell time is proven, by name.
-        matrices: X of each gain, or one for all of them.
+        matrices: X of each gain, or one for all of them; of each stretch of the axes
+            that stay constant.
         rates: λ with which each decays.
         jump: μ, the largest growth of xᵀXx at a switch.
         failing: a context by name at which nothing could be shown, if any.
@@ -86,6 +92,7 @@ def certify_operation(
     loops: GainLoops,
     *,
     where: str = "within the range",
+    constant: Sequence[str] = (),
     band: Mapping[str, float] | None = None,
     time_limit: float = 60.0,
 ) -> OperationCertificate:
@@ -95,40 +102,54 @@ def certify_operation(
         loops: the closed loops, on boxes of true contexts where gains are used: their
             regions, dilated by the error of the measured context and the hysteresis.
         where: those regions, for the statement.
+        constant: axes that do not change while the plant runs, though their values are
+            not known: the matrices may depend on them.
         band: the part of each axis, by name, by which the hysteresis dilated them.
         time_limit: seconds.
     """
     clock = Clock(time_limit)
-    n = loops.gains.shape[-1]
-    matrices, rates = np.zeros((len(loops.gains), n, n)), np.zeros(len(loops.gains))
-    for gain in range(len(loops.gains)):
-        failing = _own_matrix(loops, gain, matrices, rates, clock)
-        if failing is not None:
-            return _nothing(loops, failing, gain)
-    common = _common_matrix(loops, clock)
-    live = np.flatnonzero(loops.boxes.extent > 0)
-    names = " and ".join(loops.system.axes[i].name for i in live) or "the context"
-    if common is not None:
+    axes = [axis.name for axis in loops.system.axes]
+    fixed = [axes.index(name) for name in constant]
+    shown, parts = [], [(part, 0) for part in loops.cut(fixed)]
+    while parts:
+        part, n_cuts = parts.pop()
+        proof = _prove(part, clock)
+        if isinstance(proof, _Proof):
+            shown.append(proof)
+            continue
+        can_cut = n_cuts < MOST_HALVINGS and (part.boxes.extent[fixed] > 0).any()
+        if not (can_cut and clock.left > 0 and _is_stable(part, *proof)):
+            return _nothing(part, *proof)
+        parts += [(half, n_cuts + 1) for half in part.halves(fixed)]
+    matrices = np.concatenate([one.matrices for one in shown])
+    rates = np.concatenate([one.rates for one in shown])
+    jump, dwell = max(p.jump for p in shown), max(p.dwell_time for p in shown)
+    live = [axes[i] for i in np.flatnonzero(loops.boxes.extent > 0)]
+    moving = " and ".join(n for n in live if n not in constant)
+    unchanged = [n for n in live if n in constant]
+    stays = ""
+    if unchanged:
+        verb = "stay" if len(unchanged) > 1 else "stays"
+        stays = f" while {' and '.join(unchanged)} {verb} constant"
+    if dwell == 0:
+        change = f"any change of {moving} and " * bool(moving)
         statement = (
-            f"Stable for any change of {names} {where} and any switching between "
-            f"policies, by one quadratic Lyapunov function: {loops.basis}."
+            f"Stable {where}{stays}, for {change}any switching between policies, by "
+            f"{'a' if unchanged else 'one'} quadratic Lyapunov function: {loops.basis}."
         )
         return OperationCertificate(
-            "any switching", statement, 0.0, {}, common[None], np.zeros(1), 1.0
+            "any switching", statement, 0.0, {}, matrices, rates, jump
         )
-    used = np.unique(loops.which)
-    jump = max(
-        (largest_ratio(matrices[j], matrices[i]) for i in used for j in used if i != j),
-        default=1.0,
-    )
-    slowest = rates[used].min()
-    dwell = float(np.log(jump) / (2 * slowest) * (1 + 1e-12)) if slowest else np.inf
     if not np.isfinite(dwell):
         statement = "Nothing is shown about switching: the matrices cannot be compared."
         return OperationCertificate(
             "none", statement, np.inf, {}, matrices, rates, jump
         )
-    held = {name: width / dwell * (1 - 1e-12) for name, width in (band or {}).items()}
+    held = {
+        name: width / dwell * (1 - 1e-12)
+        for name, width in (band or {}).items()
+        if name not in constant
+    }
     unit = "s" if loops.system.is_continuous else "step"
     while_ = "no policy is held beyond its region"
     if any(held.values()):
@@ -137,13 +158,43 @@ def certify_operation(
             for name, rate in held.items()
         )
     statement = (
-        f"Stable {where} while {while_}, with at least "
+        f"Stable {where}{stays and f'{stays} and'} while {while_}, with at least "
         f"{round_to_side(dwell, up=True)} {unit}{'s' * (unit == 'step')} between two "
         f"switches: {loops.basis}."
     )
     return OperationCertificate(
         "dwell time", statement, dwell, held, matrices, rates, jump
     )
+
+
+class _Proof(NamedTuple):
+    """What is proven on a part of the contexts, see `OperationCertificate`."""
+
+    matrices: Array
+    rates: Array
+    jump: float
+    dwell_time: float
+
+
+def _prove(loops: GainLoops, clock: Clock) -> _Proof | tuple[Array, int]:
+    """Return what is proven; or a context and the gain that fails there."""
+    n = loops.gains.shape[-1]
+    matrices, rates = np.zeros((len(loops.gains), n, n)), np.zeros(len(loops.gains))
+    for gain in range(len(loops.gains)):
+        failing = _own_matrix(loops, gain, matrices, rates, clock)
+        if failing is not None:
+            return failing, gain
+    common = _common_matrix(loops, clock)
+    if common is not None:
+        return _Proof(common[None], np.zeros(1), 1.0, 0.0)
+    used = np.unique(loops.which)
+    jump = max(
+        (largest_ratio(matrices[j], matrices[i]) for i in used for j in used if i != j),
+        default=1.0,
+    )
+    slowest = rates[used].min()
+    dwell = float(np.log(jump) / (2 * slowest) * (1 + 1e-12)) if slowest else np.inf
+    return _Proof(matrices, rates, jump, dwell)
 
 
 def _own_matrix(
@@ -238,16 +289,21 @@ def _spread(boxes: Boxes) -> Array:
     return np.unique(np.concatenate([corners, middle]), axis=0)
 
 
+def _is_stable(loops: GainLoops, row: Array, gain: int) -> bool:
+    """Whether a frozen loop is stable, in floats."""
+    a, _ = loops.at(row[None], np.array([gain]))
+    poles = np.linalg.eigvals(a[0])
+    size = poles.real.max() if loops.system.is_continuous else abs(poles).max() - 1
+    return bool(size < 0)
+
+
 def _nothing(loops: GainLoops, row: Array, gain: int) -> OperationCertificate:
     """Return the certificate that says where a gain has no matrix."""
     names = [axis.name for axis in loops.system.axes]
     context = dict(zip(names, row.tolist(), strict=True))
-    a, _ = loops.at(row[None], np.array([gain]))
-    poles = np.linalg.eigvals(a[0])
-    size = poles.real.max() if loops.system.is_continuous else abs(poles).max() - 1
     place = context_words(context, names)
     why = f"its closed loop is unstable at {place}"
-    if size < 0:
+    if _is_stable(loops, row, gain):
         why = (
             "no quadratic function was found that decays wherever it is used, at "
             f"{place} among others, though each frozen loop is stable"

@@ -4,7 +4,10 @@ Matrices may come from anywhere: they are candidates. Here they are checked with
 over boxes, which are cut where they are too wide.
 """
 
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +57,49 @@ class GainLoops:
         self._family = TracedFamily(
             system, boxes.centre, Question("floor", epsilon=0.0), (self.gains,)
         )
+
+    def cut(self, axes: Sequence[int]) -> "list[GainLoops]":
+        """Return the loops on each stretch of some axes, between ends of the boxes.
+
+        A stretch has its ends: boxes that only touch it are in it too.
+
+        Args:
+            axes: numbers of the axes; for none the loops themselves.
+        """
+        parts = [self]
+        for axis in axes:
+            ends = np.unique([self.boxes.low[:, axis], self.boxes.high[:, axis]])
+            if len(ends) > 1:
+                parts = [cut for part in parts for cut in part._cut_at(axis, ends)]
+        return parts
+
+    def halves(self, axes: Sequence[int]) -> "list[GainLoops]":
+        """Return the loops on both halves of the widest of some axes.
+
+        Args:
+            axes: numbers of the axes, of which one at least has a width.
+        """
+        low, high = self.boxes.low.min(0), self.boxes.high.max(0)
+        size = np.abs(low) + np.abs(high)
+        width = (high - low) / np.where(size > 0, size, 1.0)
+        axis = max(axes, key=lambda i: width[i])
+        middle = low[axis] / 2 + high[axis] / 2
+        return self._cut_at(axis, np.array([low[axis], middle, high[axis]]))
+
+    def _cut_at(self, axis: int, ends: Array) -> "list[GainLoops]":
+        low, high = self.boxes.low, self.boxes.high
+        parts = []
+        for first, last in pairwise(ends):
+            some = np.flatnonzero((low[:, axis] <= last) & (high[:, axis] >= first))
+            if not len(some):
+                continue
+            boxes = Boxes(low[some].copy(), high[some].copy())
+            boxes.low[:, axis] = np.maximum(boxes.low[:, axis], first)
+            boxes.high[:, axis] = np.minimum(boxes.high[:, axis], last)
+            part = copy(self)
+            part.boxes, part.which = boxes, self.which[some]
+            parts.append(part)
+        return parts
 
     @property
     def basis(self) -> str:
