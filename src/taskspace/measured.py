@@ -13,6 +13,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.decimals import decimal_text
 from taskspace.errors import InvalidInputError, UnknownNameError
 
 __all__ = ["AxisError", "ErrorBounds"]
@@ -143,6 +144,15 @@ class ErrorBounds:
             raise InvalidInputError(f"Every axis must be named once, but got {text!r}.")
         values = [value.strip() for _, _, value in parts]
         return cls.of(dict(zip(names, values, strict=True)))
+
+    @property
+    def text(self) -> str:
+        """The error as questions write it, e.g. `speed=5 %, mass=20`."""
+        said = [
+            f"{name}={decimal_text(axis.amount)}{' %' * axis.is_relative}"
+            for name, axis in self.axes
+        ]
+        return ", ".join(said)
 
     @property
     def words(self) -> str:

@@ -1,18 +1,18 @@
 """The question that a cover answers: by which criterion, judged how, within what.
 
-It travels whole. Losses and tolerance sets are what a question makes of a study; the
-criterion and the judge are looked up here and nowhere else.
+It travels whole, and has one text. Losses and tolerance sets are what a question makes
+of a study.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.criteria import JUDGES, Criterion, criterion_named
+from taskspace.criteria import CRITERIA, JUDGES, Criterion, Level
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study, as_study
@@ -23,106 +23,165 @@ from taskspace.performance.table import (
     reduced_name,
     row_blocks,
 )
+from taskspace.question_text import read_question
 from taskspace.sets import PackedSets, TargetSets, pack
 from taskspace.sets.erosion import Windows, windows_of
 from taskspace.systems.base import Provenance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Question:
-    """Criterion, judge, tolerance and error; they travel together, always.
+    """What is asked: demands, their tolerances and the error; one value, one text.
+
+    A source serves a target if it meets all demands. The loss is that of the first
+    one, infinite where another is not met.
 
     Args:
-        criterion: name of a criterion, see `taskspace.criteria.CRITERIA`, with its
-            parameters if it takes some: `"ratio:floor=0.1"`; or a criterion itself.
+        criterion: the question as a text, e.g. `"regret <= 0.2"`, `"score >= 475"`,
+            `"ratio <= 5 % and disk_margin >= 0.5 with speed=3 %"`; or the name of a
+            criterion, or a criterion itself, with its tolerance beside it.
         judge: which policy of a family counts, `"worst"` or `"best"`.
-        epsilon: tolerance, in the unit of the criterion.
+        epsilon: tolerance of the loss. A question without one is for what finds a
+            tolerance: profiles, curves, the smallest tolerance.
         error: how far the true context may lie from the measured one, by axis: a
             number in its unit, or a percentage as text. A source then serves a target
             that is measured if it serves every target within the error of it. Kept
             as `ErrorBounds`, or None where nothing errs.
-        measure: the score that counts, where it is not the criterion's own: with
-            `floor` any of `taskspace.systems.base.MEASURES`, e.g. `"disk_margin"`.
-        also: further demands. A source serves a target if it meets all of them; the
-            loss is that of the question itself, and infinite where another demand is
-            not met.
+        measure: with the name `floor`, whose loss is minus a score: the score, if it
+            is not J.
+        also: further demands.
         all_of: all demands at once; the first is the question, the others are `also`.
 
     Examples:
-        >>> question = Question("regret", epsilon=0.2)
-        >>> question.statement
-        'regret ≤ 0.2 by the worst policy of each source'
-        >>> question.to_dict()
-        {'criterion': 'regret', 'judge': 'worst', 'epsilon': 0.2}
+        >>> question = Question("regret <= 0.2")
+        >>> question == Question("regret", epsilon=0.2)
+        True
+        >>> str(Question("disk_margin ≥ .5 and ratio<=5% best with speed=3%"))
+        'disk_margin >= 0.5 and ratio <= 5 % best with speed=3 %'
     """
 
-    criterion: Any = "regret"
-    judge: str = "worst"
-    epsilon: float = field(kw_only=True, default=None)  # pyright: ignore
-    error: Any = field(default=None, kw_only=True)
-    measure: str = field(default="", kw_only=True)
-    also: tuple["Question", ...] = field(default=(), kw_only=True)
-    all_of: InitVar[Sequence["Question"] | None] = field(default=None, kw_only=True)
+    rule: Criterion
+    judge: str
+    epsilon: float
+    error: ErrorBounds | None
+    also: tuple["Question", ...]
 
-    def __post_init__(self, all_of: Sequence["Question"] | None):
+    def __init__(
+        self,
+        criterion: Any = "regret",
+        judge: str = "worst",
+        *,
+        epsilon: float | None = None,
+        error: Any = None,
+        measure: str = "",
+        also: Sequence["Question"] = (),
+        all_of: Sequence["Question | str"] | None = None,
+    ):
         if all_of is not None:
-            self._take(all_of)
-        rule = self.criterion
-        if isinstance(rule, Criterion):
-            object.__setattr__(self, "measure", rule.measure)
-            rule = rule.text
-        object.__setattr__(self, "criterion", criterion_named(rule).text)
-        if self.judge not in JUDGES:
-            raise UnknownNameError("judge", self.judge, JUDGES)
-        if isinstance(self.epsilon, bool) or not isinstance(
-            self.epsilon, int | float | np.number
-        ):
+            if epsilon is not None or also or not all_of:
+                raise InvalidInputError(
+                    "all_of=[...] names at least one question, and nothing else stands "
+                    "beside it but the error."
+                )
+            first, *also = map(as_question, all_of)
+            error = first.error if first.error is not None else error
+            criterion, judge, epsilon = first.rule, first.judge, first.epsilon
+            also = [*first.also, *also]
+        elif isinstance(criterion, str) and criterion.strip() == "floor":
+            low = epsilon is not None and epsilon < 0
+            criterion = Level(measure or ("score" if low else "cost"))
+        elif isinstance(criterion, str):
+            (first, *others), stated = read_question(criterion)
+            if isinstance(first.rule, Level) and epsilon is not None:
+                raise InvalidInputError(
+                    f"A level is asked for in the text, e.g. '{first.rule.demand(-1.0)}"
+                    f"', but got {criterion!r} with epsilon={epsilon!r}."
+                )
+            if first.epsilon is not None or others or stated is not None:
+                if epsilon is not None or also or judge != "worst":
+                    raise InvalidInputError(
+                        "A question is stated in its text or by keywords, but got "
+                        f"{criterion!r} with keywords beside it."
+                    )
+                also = [Question(d.rule, d.judge, epsilon=d.epsilon) for d in others]
+                epsilon, judge = first.epsilon, first.judge
+                error = error if stated is None else stated
+            elif judge == "worst":
+                judge = first.judge
+            criterion = first.rule
+        elif not isinstance(criterion, Criterion):
+            raise UnknownNameError("criterion", criterion, CRITERIA)
+        if measure not in ("", criterion.measure):
             raise InvalidInputError(
-                f"epsilon must be a number, but got {self.epsilon!r}."
+                f"{criterion.text} reads {criterion.measure}, so measure={measure!r} "
+                f"means nothing beside it: there is no known best {measure} of a "
+                f"target. Ask for a level, as criterion='floor' does: '{measure} <= 2' "
+                f"or '{measure} >= 0.5'."
             )
-        object.__setattr__(self, "epsilon", float(self.epsilon))
-        object.__setattr__(self, "measure", self.rule.measure)
-        self.rule.check_epsilon(self.epsilon)
-        object.__setattr__(self, "error", ErrorBounds.of(self.error))
-        object.__setattr__(self, "also", tuple(map(as_question, self.also)))
+        if judge not in JUDGES:
+            raise UnknownNameError("judge", judge, JUDGES)
+        if epsilon is not None:
+            if isinstance(epsilon, bool) or not isinstance(
+                epsilon, int | float | np.number
+            ):
+                raise InvalidInputError(
+                    f"epsilon must be a number, but got {epsilon!r}."
+                )
+            epsilon = float(epsilon) + 0.0
+            criterion.check_epsilon(epsilon)
+        values = {
+            "rule": criterion,
+            "judge": judge,
+            "epsilon": epsilon,
+            "error": ErrorBounds.of(error),
+            "also": tuple(map(as_question, also)),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
         for demand in self.also:
-            if demand.also or demand.error is not None:
+            if demand.also or demand.error is not None or not demand.has_bound:
                 raise InvalidInputError(
                     "A further demand is a criterion, a judge and a tolerance, but got "
-                    f"'{demand.statement}'. State an error in the first demand; it is "
-                    "about all of them."
+                    f"'{demand}'. State an error in the first demand; it is about all "
+                    "of them."
                 )
 
-    def _take(self, demands: Sequence["Question"]) -> None:
-        """Become the first of several demands, with the others beside it."""
-        if self.epsilon is not None or self.also or not demands:
-            raise InvalidInputError(
-                "all_of=[...] names at least one question, and nothing else stands "
-                "beside it but the error."
-            )
-        first, *others = map(as_question, demands)
-        for name in ("criterion", "judge", "epsilon", "measure"):
-            object.__setattr__(self, name, getattr(first, name))
-        if first.error is not None:
-            object.__setattr__(self, "error", first.error)
-        object.__setattr__(self, "also", (*first.also, *others))
+    @property
+    def has_bound(self) -> bool:
+        """Whether it states a tolerance."""
+        return self.epsilon is not None
+
+    @property
+    def criterion(self) -> str:
+        """The quantity that the first demand is about, with its parameters."""
+        return self.rule.text
+
+    @property
+    def measure(self) -> str:
+        """The score that the first demand reads."""
+        return self.rule.measure
 
     @property
     def demands(self) -> tuple["Question", ...]:
         """Every demand as a question of its own, the first one first."""
-        return (replace(self, also=(), error=None), *self.also)
+        return (self._but(also=(), error=None), *self.also)
+
+    def __str__(self) -> str:
+        """Return the text, which `Question` reads to an equal question."""
+        said = [d.rule.demand(d.epsilon) + d._judge_word for d in self.demands]
+        error = "" if self.error is None else f" with {self.error.text}"
+        return f"{' and '.join(said)}{error}"
 
     @property
-    def rule(self) -> Criterion:
-        """The criterion itself."""
-        return criterion_named(self.criterion, self.measure)
+    def _judge_word(self) -> str:
+        return "" if self.judge == "worst" else f" {self.judge}"
 
     @property
     def statement(self) -> str:
         """The question as one clause, for tables, figures and certificates."""
+        by = " by the best policy of each source"
         said = [
-            f"{demand.rule.sentence(demand.epsilon)} by the {demand.judge} policy of "
-            "each source"
+            demand.rule.sentence(demand.epsilon) + by * (demand.judge == "best")
             for demand in self.demands
         ]
         return f"{' and '.join(said)}{self._error_words}"
@@ -136,8 +195,9 @@ class Question:
     def label(self) -> str:
         """The question in a few words, for the title of a picture."""
         measured = f", {self.error.words}" if self.error else ""
+        by = ", best policy" * (self.judge == "best")
         said = " and ".join(d.rule.short(d.epsilon) for d in self.demands)
-        return f"{said}, {self.judge} policy{measured}"
+        return f"{said}{by}{measured}"
 
     @property
     def _error_words(self) -> str:
@@ -149,25 +209,29 @@ class Question:
     def key(self) -> str:
         """A short name of all but the first tolerance and the error."""
         first, *others = self.demands
-        own = first.measure not in ("performance", first.criterion)
-        names = [f"{first.criterion}.{first.judge}{'.' * own}{first.measure * own}"]
+        names = [f"{first.criterion}.{first.judge}"]
         return "+".join([*names, *(f"{d.key}.{d.epsilon:g}" for d in others)])
 
-    def at(self, epsilon: float) -> Self:
+    def _but(self, **changes: Any) -> "Question":
+        """Return the same question with other parts."""
+        parts = {"judge": self.judge, "epsilon": self.epsilon, "error": self.error}
+        return Question(self.rule, **(parts | {"also": self.also} | changes))
+
+    def at(self, epsilon: float | None) -> "Question":
         """Return the same question with another tolerance.
 
         Args:
             epsilon: the tolerance.
         """
-        return replace(self, epsilon=epsilon)
+        return self._but(epsilon=epsilon)
 
-    def measured_with(self, error: Any) -> Self:
+    def measured_with(self, error: Any) -> "Question":
         """Return the same question with another error of the measured context.
 
         Args:
             error: as in `Question`; None where contexts are known exactly.
         """
-        return replace(self, error=error)
+        return self._but(error=error)
 
     def check_exact(self, what: str) -> None:
         """Refuse an error of the measured context in words.
@@ -248,7 +312,6 @@ class Question:
             attrs={
                 "criterion": self.criterion,
                 "judge": self.judge,
-                "measure": self.measure,
                 "provenance": self.provenance_of(table),
             },
         )
@@ -360,41 +423,54 @@ class Question:
 
     def _of_members(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses of one demand by policy; of the worst for `worst`."""
-        rule = self.rule
         if self.judge == "worst":
             return self._own_rows(table, rows)[:, None]
-        if rule.measure not in table:
+        if self.measure not in table:
             raise InvalidInputError(
                 "With several demands and judge='best' one policy must meet "
-                f"all of them, but this table holds {rule.measure} of the best policy "
+                f"all of them, but this table holds {self.measure} of the best policy "
                 "only. Use judge='worst', one policy per source, or a table small "
                 "enough to keep all scores."
             )
-        scores = table[rule.measure][rows].values
-        if rule.reference == "home":
-            home = table["home_performance"][rows].values
-            return rule.loss(scores, home[..., None])
-        return self._against_best(table, scores)
+        return self.loss_of(table, table[self.measure][rows].values, rows)
 
     def _own_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses of the first demand alone."""
-        rule = self.rule
-        if rule.reference == "home":
-            # The reduction over the family must know each policy's own score, so the
-            # table keeps the gap itself, reduced: J(home) − J(target).
-            return family_rows(table, REDUCTIONS[self.judge][1], rows)
-        scores = family_rows(table, reduced_name(rule.measure, self.judge), rows)
-        return self._against_best(table, scores)
+        if self.rule.reference != "home":
+            scores = family_rows(table, reduced_name(self.measure, self.judge), rows)
+            return self.loss_of(table, scores, rows)
+        # Each policy is compared with its own score, so losses are reduced, not J.
+        if "performance" in table and "home_performance" in table:
+            losses = self.loss_of(table, table["performance"][rows].values, rows)
+            return losses.max(1) if self.judge == "worst" else losses.min(1)
+        gap = family_rows(table, REDUCTIONS[self.judge][1], rows)
+        if not self.rule.is_difference:
+            raise InvalidInputError(
+                f"{self.criterion} needs J of every policy, but this table holds J at "
+                "home minus J at the targets, reduced over each family. Evaluate fewer "
+                "sources, so that all of J is kept."
+            )
+        return self.rule.loss(-gap, np.zeros(1))
 
-    def _against_best(
-        self, table: xr.Dataset, scores: NDArray[np.float64]
+    def loss_of(
+        self, table: xr.Dataset, scores: NDArray[np.float64], rows: slice
     ) -> NDArray[np.float64]:
-        """Return the losses of scores, against the best known ones if these count."""
-        reference = np.zeros(1)
-        if self.rule.reference == "best known":
-            reference = table["best_known"].values
-            self.rule.check_reference(reference)
-        return self.rule.loss(scores, reference)
+        """Return the losses of scores by the first demand, against a table's reference.
+
+        In a `given` table each float stands for its shortest decimal.
+
+        Args:
+            table: a performance table.
+            scores: with dims `(source, target)` or `(source, policy, target)`.
+            rows: the sources, whose own scores may count.
+        """
+        reference = self.rule.against(
+            best=lambda: table["best_known"].values,
+            home=lambda: table["home_performance"][rows].values[..., None],
+        )
+        is_given = table.attrs.get("provenance", "given") == "given"
+        loss = self.rule.decimal_loss if is_given else self.rule.loss
+        return loss(scores, reference)
 
     def sets(self, study: Study | xr.Dataset) -> TargetSets:
         """Return the targets that each source serves, never holding all losses.
@@ -414,7 +490,8 @@ class Question:
             "losses": lambda source: losses(slice(source, source + 1))[0],
             "question": self,
         }
-        if windows is None and self.criterion == "regret":
+        is_regret = self.rule.is_difference and self.rule.reference == "best known"
+        if windows is None and is_regret and not self.also:
             words = as_study(study).words_within_regret(self.epsilon)
             if words is not None:
                 packed = (PackedSets(block, n_targets) for block in words)
@@ -456,51 +533,47 @@ class Question:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, which `from_dict` reads."""
-        values: dict[str, Any] = {
+        return {
+            "ask": str(self),
             "criterion": self.criterion,
             "judge": self.judge,
             "epsilon": self.epsilon,
         }
-        if self.measure != criterion_named(self.criterion).measure:
-            values["measure"] = self.measure
-        if self.also:
-            values["also"] = [demand.to_dict() for demand in self.also]
-        if self.error is not None:
-            values["error"] = self.error.to_dict()
-        return values
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+    def from_dict(cls, values: Mapping[str, Any]) -> "Question":
         """Return the question that `to_dict` wrote.
 
         Args:
-            values: plain values; other keys are ignored.
+            values: plain values; all but the text are ignored.
         """
-        return cls(
-            values["criterion"],
-            values.get("judge", "worst"),
-            epsilon=values["epsilon"],
-            error=values.get("error"),
-            measure=values.get("measure", ""),
-            also=tuple(map(cls.from_dict, values.get("also", ()))),
-        )
+        return cls(values["ask"])
 
 
-def as_question(asked: Any) -> Question:
-    """Return a question as it is; refuse anything else in words.
+def as_question(asked: Any, *, needs_bound: bool = True) -> Question:
+    """Return a question, also from its text; refuse anything else in words.
 
     Args:
         asked: what a caller gave.
+        needs_bound: whether a question without a tolerance is refused.
     """
-    if isinstance(asked, Question):
-        return asked
-    raise InvalidInputError(
-        "This needs a question, e.g. ts.Question('regret', epsilon=0.1), but got "
-        f"{'none' if asked is None else repr(asked)}."
-    )
+    if isinstance(asked, str):
+        asked = Question(asked)
+    if not isinstance(asked, Question):
+        raise InvalidInputError(
+            "This needs a question, e.g. 'regret <= 0.1', but got "
+            f"{'none' if asked is None else repr(asked)}."
+        )
+    if needs_bound and not asked.has_bound:
+        sign = ">= 475" if asked.rule.demand(-1.0).find(">=") > 0 else "<= 0.1"
+        raise InvalidInputError(
+            f"This needs a question with a bound, e.g. '{asked.criterion} {sign}', but "
+            f"got '{asked}'."
+        )
+    return asked
 
 
-def loss(study: Study | xr.Dataset, question: Question) -> xr.DataArray:
+def loss(study: Study | xr.Dataset, question: Question | str) -> xr.DataArray:
     r"""Return the loss of every source at every target.
 
     For the criterion `signed` and the judge `worst` this is the paper's signed
@@ -515,7 +588,7 @@ def loss(study: Study | xr.Dataset, question: Question) -> xr.DataArray:
         Loss with dims `(source, target)`, +inf where a policy fails, and at targets
         without a reference (see `Question.without_reference`).
     """
-    return as_question(question).losses(study)
+    return as_question(question, needs_bound=False).losses(study)
 
 
 def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets:
@@ -531,9 +604,10 @@ def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets
         The sets as packed bits.
     """
     attrs = getattr(losses, "attrs", {})
-    words = ("criterion", "judge", "measure")
-    asked = {key: attrs[key] for key in words if key in attrs}
-    question = Question(**asked, epsilon=epsilon)
+    asked = Question(
+        f"{attrs.get('criterion', 'regret')} {attrs.get('judge', 'worst')}"
+    )
+    question = asked.at(epsilon)
     values = np.asarray(losses)
     if values.ndim != 2:
         raise InvalidInputError(
@@ -547,5 +621,5 @@ def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets
     return pack(
         values <= epsilon,
         losses=lambda source: values[source],
-        question=question if asked else None,
+        question=question if "criterion" in attrs else None,
     )

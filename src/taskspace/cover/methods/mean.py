@@ -19,10 +19,10 @@ from taskspace.cover.methods.minimum import N_ROUNDS, full_cover
 from taskspace.cover.methods.part import most_wanted
 from taskspace.cover.problem import Instance, check_budget, restrict
 from taskspace.cover.verify.verify import verify_cover
-from taskspace.criteria import Criterion, criterion_named
+from taskspace.criteria import Criterion
 from taskspace.errors import InvalidInputError
 from taskspace.progress import Progress, silent
-from taskspace.questions import tolerance_sets
+from taskspace.questions import Question, tolerance_sets
 
 __all__ = ["least_mean"]
 
@@ -122,7 +122,7 @@ def least_mean(
 
 def _rule(losses: Any) -> Criterion:
     """Return the criterion that losses are of; regret where they do not say it."""
-    return criterion_named(getattr(losses, "attrs", {}).get("criterion", "regret"))
+    return Question(getattr(losses, "attrs", {}).get("criterion", "regret")).rule
 
 
 class _Search:

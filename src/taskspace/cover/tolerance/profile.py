@@ -13,7 +13,6 @@ from taskspace.cover.methods.minimum import N_ROUNDS
 from taskspace.cover.tolerance.epsilons import default_epsilons
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import Losses, losses_of
-from taskspace.criteria import criterion_named
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
@@ -136,7 +135,7 @@ def complexity_profile(
     if question is not None:
         rule = question.rule
     elif "criterion" in attributes:
-        rule = criterion_named(attributes["criterion"])
+        rule = Question(attributes["criterion"]).rule
     signed = rule is not None and rule.allows_negative_epsilon
     values = _tolerances(losses, epsilons, n_epsilons, signed)
     search = ToleranceSearch(losses, values, seed=seed)
