@@ -73,6 +73,8 @@ class Criterion(ABC):
     """Whether the loss is the reference minus J."""
     is_relative: ClassVar[bool] = False
     """Whether the loss is a share of the reference, not in units of performance."""
+    is_monotone: ClassVar[bool] = False
+    """Whether, for each score, the loss only rises or only falls in the reference."""
     allows_negative_epsilon: ClassVar[bool] = False
     """Whether a tolerance below zero means something."""
     box_bounds: ClassVar[Literal["", "cost", "regret", "ratio"]] = ""
@@ -106,6 +108,21 @@ class Criterion(ABC):
     def has_box_bounds(self) -> bool:
         """Whether bounds over boxes of contexts know it: not with parameters."""
         return bool(self.box_bounds) and self.text == self.name
+
+    @property
+    def is_absolute(self) -> bool:
+        """Whether a score counts by itself, against no reference."""
+        return self.reference == "none"
+
+    @property
+    def compares_with_best(self) -> bool:
+        """Whether a score is compared with the best known one at the target."""
+        return self.reference == "best known"
+
+    @property
+    def compares_with_home(self) -> bool:
+        """Whether a policy is compared with its own score at its source."""
+        return self.reference == "home"
 
     @property
     def averages_starts(self) -> bool:
@@ -205,9 +222,10 @@ class Criterion(ABC):
     ) -> tuple[Array, Array]:
         """Bounds of the loss from bounds of the score and of its reference.
 
-        The loss falls in the score and is monotone in the reference, so its ends are
-        at ends of both. The arithmetic is plain floating point: a caller that claims
-        a proof rounds its bounds outwards.
+        The loss falls in the score. Where it is monotone in the reference, too, its
+        ends are at ends of both; else they are known for one reference only. The
+        arithmetic is plain floating point: a caller that claims a proof rounds its
+        bounds outwards.
 
         Args:
             scores: lower and upper bounds of the score.
@@ -216,9 +234,10 @@ class Criterion(ABC):
         Returns:
             Lower and upper bounds of the loss.
         """
-        low = [self.loss(scores[1], end) for end in reference]
-        high = [self.loss(scores[0], end) for end in reference]
-        return np.minimum(*low), np.maximum(*high)
+        low = np.minimum(*(self.loss(scores[1], end) for end in reference))
+        high = np.maximum(*(self.loss(scores[0], end) for end in reference))
+        known = self.is_monotone | (reference[0] == reference[1])
+        return np.where(known, low, -np.inf), np.where(known, high, np.inf)
 
     # --- the reference ------------------------------------------------------------
 
@@ -357,6 +376,7 @@ class Signed(Criterion):
 
     reference: ClassVar[Reference] = "home"
     is_difference: ClassVar[bool] = True
+    is_monotone: ClassVar[bool] = True
     box_bounds: ClassVar = "cost"
 
     def loss(self, scores: Array, reference: Array) -> Array:
@@ -386,6 +406,7 @@ class Regret(Criterion):
 
     reference: ClassVar[Reference] = "best known"
     is_difference: ClassVar[bool] = True
+    is_monotone: ClassVar[bool] = True
     box_bounds: ClassVar = "regret"
 
     def loss(self, scores: Array, reference: Array) -> Array:
@@ -425,6 +446,7 @@ class Ratio(Criterion):
 
     reference: ClassVar[Reference] = "best known"
     is_relative: ClassVar[bool] = True
+    is_monotone: ClassVar[bool] = True
     box_bounds: ClassVar = "ratio"
 
     def __post_init__(self):
@@ -503,16 +525,16 @@ class Ratio(Criterion):
             raise InvalidInputError(
                 "ratio compares costs, J = −cost < 0, but the best known J of target "
                 f"{target} is {reference[target]:g}. If the numbers are costs, say "
-                "lower_is_better=True (--lower-is-better); for scores ask for regret, "
-                "or for ratio(zero=0) <= 10 %."
+                "lower_is_better=True (--read lower_is_better); for scores ask for "
+                "regret, or for ratio(zero=0) <= 10 %."
             )
         if len(zero) and not self.floor:
             more = f" and {len(zero) - 1} more" if len(zero) > 1 else ""
             raise InvalidInputError(
                 f"ratio takes shares of the best known cost, which is 0 at target "
                 f"{zero[0]}{more}. State a floor, below which all costs are alike: "
-                "ratio(floor=0.1) <= 10 %; leave such targets out with ignore=[...] "
-                "(--ignore a,b), or ask for regret."
+                "ratio(floor=0.1) <= 10 %; leave such targets out "
+                "(--read 'ignore=[\"a\"]'), or ask for regret."
             )
 
     def _said(self, epsilon: float) -> str:
@@ -536,9 +558,12 @@ class Level(Criterion):
     name: ClassVar[str] = "level"
     summary: ClassVar[str] = '−J(t, π): "at least this good"'
     reference: ClassVar[Reference] = "none"
+    is_monotone: ClassVar[bool] = True
     allows_negative_epsilon: ClassVar[bool] = True
 
     def __init__(self, quantity: str):
+        if quantity not in LEVELS and quantity not in MEASURES:
+            raise UnknownNameError("measure", quantity, [*LEVELS, *MEASURES])
         self.quantity = quantity
         self._measure = None if quantity in LEVELS else MEASURES[quantity]
         self.measure = "performance" if self._measure is None else quantity

@@ -157,6 +157,11 @@ class Question:
         return self.rule.text
 
     @property
+    def is_regret(self) -> bool:
+        """Whether the loss is the best known J minus J."""
+        return self.rule.is_difference and self.rule.compares_with_best
+
+    @property
     def measure(self) -> str:
         """The score that the first demand reads."""
         return self.rule.measure
@@ -436,7 +441,7 @@ class Question:
 
     def _own_rows(self, table: xr.Dataset, rows: slice) -> NDArray[np.float64]:
         """Return the losses of the first demand alone."""
-        if self.rule.reference != "home":
+        if not self.rule.compares_with_home:
             scores = family_rows(table, reduced_name(self.measure, self.judge), rows)
             return self.loss_of(table, scores, rows)
         # Each policy is compared with its own score, so losses are reduced, not J.
@@ -490,8 +495,7 @@ class Question:
             "losses": lambda source: losses(slice(source, source + 1))[0],
             "question": self,
         }
-        is_regret = self.rule.is_difference and self.rule.reference == "best known"
-        if windows is None and is_regret and not self.also:
+        if windows is None and self.is_regret and not self.also:
             words = as_study(study).words_within_regret(self.epsilon)
             if words is not None:
                 packed = (PackedSets(block, n_targets) for block in words)
@@ -525,7 +529,7 @@ class Question:
         Args:
             study: what is known, or a performance table.
         """
-        if all(demand.rule.reference != "best known" for demand in self.demands):
+        if not any(demand.rule.compares_with_best for demand in self.demands):
             return np.empty(0, np.int64)
         return np.flatnonzero(np.isnan(as_study(study).table["best_known"].values))
 
@@ -533,21 +537,26 @@ class Question:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, which `from_dict` reads."""
-        return {
-            "ask": str(self),
-            "criterion": self.criterion,
-            "judge": self.judge,
-            "epsilon": self.epsilon,
-        }
+        return {"ask": str(self)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Question":
         """Return the question that `to_dict` wrote.
 
         Args:
-            values: plain values; all but the text are ignored.
+            values: plain values; all but the text are ignored. Files of 0.2 have the
+                parts instead.
         """
-        return cls(values["ask"])
+        if "ask" in values:
+            return cls(values["ask"])
+        return cls(
+            values["criterion"],
+            values.get("judge", "worst"),
+            epsilon=values["epsilon"],
+            error=values.get("error"),
+            measure=values.get("measure", ""),
+            also=[cls.from_dict(each) for each in values.get("also", ())],
+        )
 
 
 def as_question(asked: Any, *, needs_bound: bool = True) -> Question:
@@ -604,10 +613,8 @@ def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets
         The sets as packed bits.
     """
     attrs = getattr(losses, "attrs", {})
-    asked = Question(
-        f"{attrs.get('criterion', 'regret')} {attrs.get('judge', 'worst')}"
-    )
-    question = asked.at(epsilon)
+    words = [attrs.get("criterion", "regret"), attrs.get("judge", "worst")]
+    question = Question(" ".join(words)).at(epsilon)
     values = np.asarray(losses)
     if values.ndim != 2:
         raise InvalidInputError(

@@ -372,9 +372,9 @@ def test_shares_and_budgets_of_minimum_covers_are_proven_and_verified(matrix, tm
 
 def test_criteria_with_parameters_are_told(matrix):
     matrix.write_text(matrix.read_text().replace("-", ""))
-    words = ("--read", "lower_is_better", "--criterion", "ratio:floor=0.2")
+    words = ("--read", "lower_is_better", "--criterion", "ratio(floor=0.2)")
     found = answer("cover", matrix, "--epsilon", "0.5", *words)
-    assert found["criterion"] == "ratio:floor=0.2"
+    assert found["ask"] == "ratio(floor=0.2) <= 50 %"
 
 
 @pytest.mark.parametrize(

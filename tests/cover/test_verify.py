@@ -219,15 +219,11 @@ def test_the_question_is_named_and_can_be_demanded(tmp_path):
     code, record = verified(file, matrix)
     assert code == 0
     asked = record["question"]
-    assert (asked["criterion"], asked["judge"], asked["epsilon"]) == (
-        "regret",
-        "worst",
-        1.0,
-    )
+    assert asked["ask"] == "regret <= 1"
     assert (asked["include"], asked["exclude"]) == (["c"], [])
     assert (asked["read"], asked["weights"]) == ({"ignore": ["note"]}, str(weights))
     text = " ".join(taskspace("verify", file, matrix).stdout.split())
-    for words in ("regret ≤ 1 by the worst policy", "c must be in", "ignore=['note']"):
+    for words in ("regret ≤ 1", "c must be in", "ignore=['note']"):
         assert words in text
     same = (
         "--epsilon", 1, "--criterion", "regret", "--judge", "worst", "--include", "c",
@@ -244,10 +240,10 @@ def test_the_question_is_named_and_can_be_demanded(tmp_path):
         assert f"{name[2:]}=" in record["failures"][0]
     # A file that was given another tolerance is true of that one, and says so.
     values = json.loads(file.read_text())
-    values["question"]["epsilon"] = 1.5
+    values["question"]["ask"] = "regret <= 1.5"
     file.write_text(json.dumps(values))
     code, record = verified(file, matrix)
-    assert record["question"]["epsilon"] == 1.5
+    assert record["question"]["ask"] == "regret <= 1.5"
     assert verified(file, matrix, "--epsilon", 1)[0] == 1
     assert taskspace("verify", tmp_path, "--epsilon", 1).returncode == 2
 

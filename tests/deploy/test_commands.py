@@ -39,7 +39,7 @@ def exported(folder):
 
 def test_export_of_a_run(folder, exported):
     assert exported["library"] == "lib"
-    assert exported["criterion"] == "regret"
+    assert exported["ask"].startswith("regret <= ")
     assert exported["guarantee"]["kind"] == "proof"
     assert exported["formats"] == ["c", "tables"]
     made = load_library(folder / "lib")

@@ -41,7 +41,7 @@ DEFAULT_SAMPLING, UNKNOWN_BOUNDS = Sampling(), LossBounds()
 
 def certify(
     study: Study | xr.Dataset,
-    question: Question,
+    question: Question | str,
     *,
     sampling: Sampling = DEFAULT_SAMPLING,
     bounds: LossBounds = UNKNOWN_BOUNDS,
@@ -78,7 +78,7 @@ def certify(
     case = Case(study, question, *told, clock=Clock(time_limit))
     _ = case.rate_check  # constants that the table contradicts end it here
     names = list(CERTIFIERS)
-    if question.criterion != "signed" and not _is_small(study):
+    if not question.rule.compares_with_home and not _is_small(study):
         # Loss rates that only describe, and take long, come after what is proven.
         names.insert(names.index("continuum"), names.pop(names.index("loss rates")))
     stated: dict[str, list[Certificate]] = {}

@@ -16,7 +16,7 @@ import typer
 
 from taskspace.cli.output import Answer, Format
 from taskspace.cli.reading import choose_question, parse_keywords
-from taskspace.criteria import CRITERIA
+from taskspace.criteria import CRITERIA, Level
 from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study
 from taskspace.questions import Question
@@ -94,8 +94,8 @@ class Asking:
     """By which criterion a command asks, and which policy of a family counts."""
 
     criterion: str | None = option(
-        f"What loss means: {', '.join(CRITERIA)}. If left out, that of the run's "
-        "experiment, else regret."
+        f"What loss means: {', '.join(CRITERIA)}, floor. If left out, that of the "
+        "run's experiment, else regret."
     )
     judge: str | None = option(
         "Which policy of each source's family counts: worst, best. If left out, "
@@ -219,6 +219,14 @@ def as_command(function: Callable[..., Answer | None]) -> Callable[..., None]:
     return called
 
 
+def _criterion_options(question: Question) -> tuple[str, str]:
+    """Return `--criterion` and `--measure` of a demand."""
+    if not isinstance(question.rule, Level):
+        return question.criterion, ""
+    own = question.measure != "performance"
+    return "floor", question.measure if own else ""
+
+
 def question_options(question: Question) -> str:
     """Return the options that ask a question again, for the next command to try.
 
@@ -226,15 +234,17 @@ def question_options(question: Question) -> str:
         question: what was asked.
     """
     # All of it: what is left out would be that of the run's experiment.
+    name, measure = _criterion_options(question)
     words = (
-        f"--epsilon {_shortest(question.epsilon)} --criterion {question.criterion} "
+        f"--epsilon {_shortest(question.epsilon)} --criterion {shlex.quote(name)} "
         f"--judge {question.judge}"
     )
-    if "measure" in question.to_dict():
-        words += f" --measure {question.measure}"
+    if measure:
+        words += f" --measure {measure}"
     for demand in question.also:
-        inside = f"({demand.measure})" if "measure" in demand.to_dict() else ""
-        text = f"{demand.criterion}{inside} <= {_shortest(demand.epsilon)}"
+        name, measure = _criterion_options(demand)
+        inside = f"({measure})" if measure else ""
+        text = f"{name}{inside} <= {_shortest(demand.epsilon)}"
         if demand.judge != "worst":
             text += f" {demand.judge}"
         words += f" --and {shlex.quote(text)}"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from taskspace.cli.output import progress_console, shown
 from taskspace.cover.ask import CoverProblem
+from taskspace.criteria import Level
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.io.cells import is_blank, label, number_of
 from taskspace.performance.io.text import read_text
@@ -46,7 +47,7 @@ def choose_question(
         also: each `--and`.
         any_epsilon: the command finds tolerances by itself, so none is needed.
     """
-    plain = Question("regret", "worst", epsilon=0.0)
+    plain = Question("regret <= 0")
     own = _own_question(path, criterion, judge, plain)
     if own is None and epsilon is None and not any_epsilon:
         raise InvalidInputError(
@@ -55,12 +56,11 @@ def choose_question(
         )
     basis = own or plain
     default = 0.0 if any_epsilon else basis.epsilon
-    same = criterion in (None, basis.criterion)
     asked = Question(
-        criterion or basis.criterion,
+        criterion or basis.rule,
         judge or basis.judge,
         epsilon=default if epsilon is None else epsilon,
-        measure=measure or (basis.measure if same else ""),
+        measure=measure or "",
         also=tuple(map(read_demand, also)) or basis.also,
     )
     words = [
@@ -84,10 +84,16 @@ def _own_question(
     fitting = [
         question
         for question in _own_questions(path)
-        if criterion in (None, question.criterion) and judge in (None, question.judge)
+        if criterion in (None, *_names(question)) and judge in (None, question.judge)
     ]
     usual = [question for question in fitting if question.at(0.0) == plain]
     return next(iter([*usual, *fitting]), None)
+
+
+def _names(question: Question) -> tuple[str, ...]:
+    """Return what `--criterion` may call the criterion of a question."""
+    own = ("floor",) if isinstance(question.rule, Level) else ()
+    return (question.criterion, *own)
 
 
 def read_demand(text: str) -> Question:

@@ -150,7 +150,7 @@ class CoverAnswer:
     @property
     def misleads(self) -> bool:
         """A signed cover that leaves more regret than its tolerance."""
-        if self.question is None or self.question.criterion != "signed":
+        if self.question is None or not self.question.rule.compares_with_home:
             return False
         return not self.worst_regret <= self.question.epsilon
 

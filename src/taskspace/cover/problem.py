@@ -70,7 +70,7 @@ class Instance:
     def of(
         cls,
         problem: Study | TargetSets,
-        question: Question | None = None,
+        question: Question | str | None = None,
         *,
         costs: ArrayLike | None = None,
         share: float | None = None,
@@ -262,7 +262,7 @@ class Instance:
         return Cover(**fields)
 
 
-def sets_of(problem: Study | TargetSets, question: Question | None) -> TargetSets:
+def sets_of(problem: Study | TargetSets, question: Question | str | None) -> TargetSets:
     """Return the tolerance sets of a study under a question, or given sets as they are.
 
     Args:
@@ -286,7 +286,7 @@ def sets_of(problem: Study | TargetSets, question: Question | None) -> TargetSet
     return problem
 
 
-def losses_of(problem: Study | Any, question: Question | None) -> Any:
+def losses_of(problem: Study | Any, question: Question | str | None) -> Any:
     """Return the losses of a study under a question, or a given matrix as it is.
 
     Args:
@@ -295,7 +295,7 @@ def losses_of(problem: Study | Any, question: Question | None) -> Any:
         question: what is asked of a study; None beside a matrix.
     """
     if isinstance(problem, Study):
-        asked = as_question(question)
+        asked = as_question(question, needs_bound=False)
         losses = asked.losses(problem)
         return losses if asked.rule.allows_negative_epsilon else losses.clip(min=0.0)
     if question is not None:

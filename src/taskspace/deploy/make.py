@@ -51,7 +51,7 @@ ORIGIN_KEYS = (
 def library(
     study: Study | xr.Dataset,
     cover: Cover | ContinuumCover | ArrayLike,
-    question: Question | None = None,
+    question: Question | str | None = None,
     *,
     rule: str = "performance",
     outside: Outside = "refuse",
@@ -80,6 +80,7 @@ def library(
         (True, ('N/m',))
     """
     study = as_study(study)
+    question = None if question is None else as_question(question)
     if rule not in ASSIGN_RULES:
         raise UnknownNameError("rule of assignment", rule, ASSIGN_RULES)
     if isinstance(cover, ContinuumCover):
@@ -90,9 +91,9 @@ def library(
     if question is None:
         raise InvalidInputError(
             "A library must know what its cover answers, e.g. "
-            "question=ts.Question('regret', epsilon=0.1), but got none."
+            "question='regret <= 0.1', but got none."
         )
-    return _of_targets(study, cover, as_question(question), rule, outside)
+    return _of_targets(study, cover, question, rule, outside)
 
 
 def _check_cover(study: Study, cover: Cover) -> None:
@@ -207,13 +208,7 @@ def _members(
             )
         home = table["home_performance"][source].values
         return [int(home.argmax())], judged, score
-    if rule.reference == "home":
-        home = table["home_performance"][source].values
-        loss = rule.loss(away, home[:, None])
-    elif rule.reference == "none":
-        loss = rule.loss(away, np.zeros(1))
-    else:
-        loss = rule.loss(away, table["best_known"].values)
+    loss = question.loss_of(table, away[None], rows)[0]
     if question.asks_one_member(n_members):
         return list(range(n_members)), question.member_rows(table, rows)[0], away
     if question.judge == "best":

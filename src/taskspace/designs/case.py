@@ -15,7 +15,7 @@ from taskspace.performance import evaluate_policies
 from taskspace.performance.store.base import TRAINED
 from taskspace.performance.study import Study
 from taskspace.policies import LinearGain
-from taskspace.questions import Question
+from taskspace.questions import Question, as_question
 from taskspace.sets import pack
 from taskspace.sets.erosion import windows_of
 from taskspace.spaces import Grid, Points, Space
@@ -54,8 +54,10 @@ class DesignCase:
         cls,
         problem: Study | System,
         space: Space | None,
-        question: Question | None,
+        question: Question | str | None,
         mask: ArrayLike | None,
+        *,
+        needs_bound: bool = True,
     ) -> "DesignCase":
         """Return what is designed, or say in words what is missing.
 
@@ -64,12 +66,12 @@ class DesignCase:
             space: the contexts to serve; the study's targets where None.
             question: what it means to serve.
             mask: which entries of a gain are free; all where None.
+            needs_bound: whether the question must state a tolerance.
         """
-        if question is None:
-            raise InvalidInputError(
-                "A design needs a question: ts.Question(epsilon=...)."
-            )
+        question = as_question(question, needs_bound=needs_bound)
         check_question(question)
+        if not question.has_bound:
+            question = question.at(0.0)  # the number of gains is given instead
         system = linear_system(
             problem if isinstance(problem, System) else problem.require_system()
         )
@@ -117,7 +119,7 @@ class DesignCase:
             assert lists.offsets is not None
             assert lists.members is not None
             windows = lists.offsets, lists.members
-        if question.criterion == "floor":
+        if question.rule.is_absolute:
             return GainRegion.of(self.system, contexts, windows=windows)
         optimum = self.system.optimum(contexts)
         assert optimum is not None
@@ -128,9 +130,9 @@ class DesignCase:
                 f"at {len(lost):,} of {len(contexts):,} contexts, the first of them "
                 f"{self._words(contexts[lost[0]])}: no gain stabilises it, or the best "
                 "loop is on the boundary of stability. Leave these contexts out, or "
-                "use the criterion floor."
+                "ask for a level, e.g. cost <= 12."
             )
-        scale = -optimum if question.criterion == "ratio" else 1.0
+        scale = -optimum if question.rule.is_relative else 1.0
         return GainRegion.of(self.system, contexts, -optimum, scale, windows=windows)
 
     @cached_property

@@ -133,8 +133,8 @@ class Design:
 
 def design(
     problem: Study | System,
-    space: Space | Question | None = None,
-    question: Question | None = None,
+    space: Space | Question | str | None = None,
+    question: Question | str | None = None,
     *,
     k: int | None = None,
     mask: ArrayLike | None = None,
@@ -179,9 +179,9 @@ def design(
     """
     clock = Clock(time_limit)
     report = progress or silent
-    if isinstance(space, Question):
+    if isinstance(space, Question | str):
         space, question = None, space
-    case = DesignCase.of(problem, space, question, mask)
+    case = DesignCase.of(problem, space, question, mask, needs_bound=k is None)
     question = case.question
     if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
         raise InvalidInputError(

@@ -24,11 +24,6 @@ from taskspace.systems.linear.tracing.traced import (
     trace_matrices,
 )
 
-CRITERIA = ("regret", "ratio", "floor")
-"""Criteria by which a gain serves alone, whatever its source is."""
-REFUSED = {
-    "signed": "it compares with the score at the source, and a designed gain has none",
-}
 UNIT = 2.0**-53
 
 
@@ -101,10 +96,12 @@ def check_question(question: Question) -> None:
         question: what is asked.
     """
     question.check_single("A design lessens one loss, so it")
-    if question.criterion in REFUSED or question.criterion not in CRITERIA:
-        why = REFUSED.get(question.criterion, "it knows the slope of no other loss")
+    if question.rule.compares_with_home or not question.rule.has_box_bounds:
+        why = "a design knows the slope of no other loss"
+        if question.rule.compares_with_home:
+            why = "it compares with the score at the source, a designed gain has none"
         raise InvalidInputError(
-            f"A gain is designed for one of {', '.join(CRITERIA)}, but got "
+            "A gain is designed for regret, ratio or cost, but got "
             f"{question.criterion!r}: {why}."
         )
     if question.measure != "performance":
@@ -166,7 +163,7 @@ def make_tasks(system: LinearSystem, contexts: Array, question: Question) -> Tas
         limit=np.full(len(contexts), np.inf),
         assumption=assumption,
     )
-    if question.criterion == "floor":
+    if question.rule.is_absolute:
         tasks.limit[:] = question.epsilon
         return tasks
     best = np.full(len(contexts), np.inf)
@@ -175,7 +172,7 @@ def make_tasks(system: LinearSystem, contexts: Array, question: Question) -> Tas
         tasks.plants, tasks.sigma, tasks.continuous, tasks.optimal,
         (table.product, table.even, int(table.counts[1])), best,
     )  # fmt: skip
-    if question.criterion == "regret":
+    if question.rule.is_difference:
         best += question.epsilon
     else:
         best *= 1.0 + question.epsilon

@@ -1,13 +1,14 @@
 """The tables of an experiment: `[[criteria]]`, `[cover]` and `[select]`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
 
 from taskspace.cover import METHODS
+from taskspace.criteria import Level
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.questions import Question
 from taskspace.runs.objects import check_keys
@@ -57,18 +58,44 @@ class CriterionSpec:
         numbers = _typed_value("[[criteria]]", "epsilon", several, tuple[float, ...])
         if not numbers:
             raise InvalidInputError("criteria.epsilon must name a tolerance.")
-        found = cls(Question.from_dict({**spec, "epsilon": numbers[0]}), numbers)
+        found = cls(_question_of({**spec, "epsilon": numbers[0]}), numbers)
         _ = found.questions
         return found
 
     @property
     def questions(self) -> tuple[Question, ...]:
         """One question per tolerance."""
-        return tuple(replace(self.question, epsilon=each) for each in self.epsilon)
+        return tuple(self.question.at(each) for each in self.epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as in a file."""
-        return self.question.to_dict() | {"epsilon": self.epsilon}
+        first, *others = map(_demand_record, self.question.demands)
+        if others:
+            first["also"] = others
+        if self.question.error is not None:
+            first["error"] = self.question.error.to_dict()
+        return first | {"epsilon": self.epsilon}
+
+
+def _question_of(spec: Mapping[str, Any]) -> Question:
+    """Return the question of a table `[[criteria]]`, or of one of its `also`."""
+    return Question(
+        spec["criterion"],
+        spec.get("judge", "worst"),
+        epsilon=spec["epsilon"],
+        measure=spec.get("measure", ""),
+        error=spec.get("error"),
+        also=[_question_of(each) for each in spec.get("also", ())],
+    )
+
+
+def _demand_record(demand: Question) -> dict[str, Any]:
+    """Return a demand as a table of a file states it."""
+    record = {"judge": demand.judge, "epsilon": demand.epsilon}
+    if not isinstance(demand.rule, Level):
+        return {"criterion": demand.criterion, **record}
+    own = {} if demand.measure == "performance" else {"measure": demand.measure}
+    return {"criterion": "floor", **record, **own}
 
 
 def _check_criterion(

@@ -90,7 +90,7 @@ def _referred(
     What a policy serves only shrinks as the reference rises, so a bound against the
     stated one holds also where a policy beats it.
     """
-    if question.rule.reference != "best known":
+    if not question.rule.compares_with_best:
         return table, ""
     stated = ledger.reference
     if stated is None:

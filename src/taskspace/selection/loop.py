@@ -193,7 +193,7 @@ class SelectionLoop:
     @cached_property
     def moves(self) -> bool:
         """Whether the reference of the loss may still move as rows arrive."""
-        if self.question.rule.reference != "best known":
+        if not self.question.rule.compares_with_best:
             return False
         if self.ledger.reference is not None:
             return False

@@ -33,7 +33,7 @@ def select(
     system: System,
     trainer: Trainer,
     space: Space,
-    question: Question,
+    question: Question | str,
     *,
     seed: int,
     selector: str | Selector | None = None,

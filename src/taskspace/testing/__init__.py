@@ -1,4 +1,4 @@
-"""Checks that users run on their own systems and trainers, before hours are spent.
+"""Checks that users run on what they add: systems, trainers, criteria.
 
 `check_system` gives a list of `Check`; `assert_system` is the same for pytest:
 
@@ -9,7 +9,8 @@ def test_my_system():
     assert_system(MySystem(), MyTrainer())
 ```
 
-`checks` says what is checked, `liveness` finds dead context axes, `trials` makes what
+`check_criterion` and `assert_criterion` do the same for a criterion. `checks` says what
+is checked, `liveness` finds dead context axes, `trials` makes what
 the checks need. It is the room of `taskspace doctor`.
 """
 
@@ -19,6 +20,7 @@ from taskspace.testing.checks import (
     check_environment,
     check_system,
 )
+from taskspace.testing.criteria import assert_criterion, check_criterion
 from taskspace.testing.liveness import (
     dead_axes,
     environment_outcomes,
@@ -29,7 +31,9 @@ from taskspace.testing.trials import random_policies
 
 __all__ = [
     "Check",
+    "assert_criterion",
     "assert_system",
+    "check_criterion",
     "check_environment",
     "check_system",
     "dead_axes",

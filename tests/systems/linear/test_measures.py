@@ -224,7 +224,7 @@ def test_refusals_and_words():
     asked = ts.Question("floor", measure="disk_margin", epsilon=-0.5)
     assert "a disk margin at the inputs of at least 0.5" in asked.statement
     asked = ts.Question("floor", measure="hinf", epsilon=2.0)
-    assert asked.label == "hinf ≤ 2, worst policy"
+    assert asked.label == "hinf ≤ 2"
     assert asked.clause.endswith("of at most 2")
 
 

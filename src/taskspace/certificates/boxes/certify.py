@@ -148,7 +148,7 @@ def _lipschitz(case: Case) -> Enclosure | None:
     if policies is None or sources is None:
         return None
     contexts = system.contexts(sources)
-    if question.rule.reference == "best known" and system.optimum(contexts[:1]) is None:
+    if question.rule.compares_with_best and system.optimum(contexts[:1]) is None:
         return None
     return LipschitzEnclosure(
         system,

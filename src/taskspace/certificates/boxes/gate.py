@@ -48,7 +48,7 @@ class TableGate:
         table, rule = case.table, case.question.rule
         self._is_open = enclosure.kind == "proof" and case.provenance != "sampled"
         # Against the best of the table losses are too small, never too large.
-        own = rule.reference != "best known"
+        own = not rule.compares_with_best
         self._two_sided = own or table.attrs.get("best_known_kind") == "optimum"
         self._unknown = case.question.without_reference(table)
         self._seen = np.zeros(table.sizes["source"], np.bool_)
@@ -138,9 +138,9 @@ class TableGate:
         size = np.abs(losses)
         if question.rule.is_relative:
             size = size + 2.0
-        elif question.rule.reference == "best known":
+        elif question.rule.compares_with_best:
             size = size + 2 * np.abs(table["best_known"].values)
-        elif question.rule.reference == "home":
+        elif question.rule.compares_with_home:
             home = np.abs(table["home_performance"].values[sources])
             home = np.where(np.isfinite(home), home, 0.0).max(1)
             size = size + 2 * home[:, None]

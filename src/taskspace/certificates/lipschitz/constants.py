@@ -69,9 +69,9 @@ def _losses(table: xr.Dataset, question: Question, rows: slice) -> tuple[Array, 
         sizes = 1 + np.abs(losses)
     else:
         sizes = np.abs(family_rows(table, question.judge, rows))
-        if rule.reference == "best known":
+        if rule.compares_with_best:
             sizes = sizes + np.abs(table["best_known"].values)
-        elif rule.reference == "home":
+        elif rule.compares_with_home:
             sizes = sizes + np.abs(losses)
     return losses, np.where(np.isfinite(sizes), sizes, 0.0)
 

@@ -55,7 +55,7 @@ def certify_geometry(case: Case) -> list[Certificate]:
     case.findings.rates = rates
     exact, slopes = _exact_rates(case, r)
     about = _rates_certificate(rates, exact, slopes)
-    if question.criterion != "signed":
+    if not question.rule.compares_with_home:
         why = f"Derived for the signed criterion, and not for {question.criterion!r}."
         none = [
             Certificate(name, False, "vacuous", why)

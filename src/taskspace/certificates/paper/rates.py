@@ -198,10 +198,10 @@ def rate_bounds(
         One bound per source, infinite where a policy may be unstable on the ball;
         None if the enclosure has no bounds on slopes, or time is up.
     """
-    if enclosure.question.criterion not in ("signed", "floor"):
+    if enclosure.question.rule.compares_with_best:
         raise InvalidInputError(
             "Loss rates are slopes of J: the enclosure must be for 'signed' or "
-            f"'floor', but is for {enclosure.question.criterion!r}."
+            f"'cost', but is for {enclosure.question.criterion!r}."
         )
     if not radius > 0:
         raise InvalidInputError(f"radius > 0 must hold, but got radius={radius}.")

@@ -282,15 +282,13 @@ class _Game:
         self.source_rows = system.contexts(sources)
         self.target_rows = system.contexts(targets)
         rule = question.rule
-        self.against_home = rule.reference == "home"
+        self.against_home = rule.compares_with_home
         at_targets = self._bounds(self.target_rows)
         if self.against_home:
             self.home_bounds = self._bounds(self.source_rows)
-            reference = np.zeros(len(self.target_rows))
-        elif rule.reference == "best known":
-            reference = table["best_known"].values
-        else:
-            reference = np.zeros(len(self.target_rows))
+        none = np.zeros(len(self.target_rows))  # what is played is less that at home
+        best = table["best_known"].values
+        reference = none + rule.against(best=lambda: best, home=lambda: none)
         self.return_bounds = at_targets
         self.threshold = rule.threshold(question.epsilon, reference)
 

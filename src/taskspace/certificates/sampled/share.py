@@ -12,6 +12,7 @@ was drawn, where episodes that fail are shorter.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -363,15 +364,14 @@ class Deployed:
     ) -> NDArray[np.bool_]:
         """Return which contexts meet one demand."""
         rule = question.rule
-        reference = self._reference(question, contexts)
         served = np.zeros(len(contexts), np.bool_)
         for source in np.unique(chosen[chosen >= 0]).tolist():
             places = np.flatnonzero(chosen == source)
             stack = self._policies[source : source + 1]
-            against: Array = reference[places]
-            if rule.reference == "home":
-                own = self._sources[source : source + 1]
-                against = self._system.home_performance(stack, own)[0][:, None]
+            against = rule.against(
+                best=partial(self._best, question, contexts[places]),
+                home=partial(self._home, source),
+            )
             scores = self._scores(rule.measure, stack, contexts, places, before)
             losses = rule.loss(scores, against)
             loss = losses.max(0) if question.judge == "worst" else losses.min(0)
@@ -401,9 +401,14 @@ class Deployed:
         ]
         return np.stack(played, axis=1).astype(np.float64)
 
-    def _reference(self, question: Question, contexts: Array) -> Array:
-        if question.rule.reference != "best known":
-            return np.zeros(len(contexts))
+    def _home(self, source: int) -> Array:
+        """Return J of the policies of a source at home, dims `(policy, 1)`."""
+        some = slice(source, source + 1)
+        own = self._system.home_performance(self._policies[some], self._sources[some])
+        return own[0][:, None]
+
+    def _best(self, question: Question, contexts: Array) -> Array:
+        """Return the best J at contexts, or what is known to be above it."""
         system = self._system
         best = system.optimum(contexts)
         if best is None and isinstance(system, EpisodicSystem):

@@ -109,7 +109,7 @@ def grid_sentence(
     if n_missing:
         be = "is" if n_missing == 1 else "are"
         parts.append(f"{count(n_missing, 'target')} {be} served by no source.")
-    if question.criterion == "signed" and worst_regret > question.epsilon:
+    if question.rule.compares_with_home and worst_regret > question.epsilon:
         parts.append(
             f"They leave a regret of {worst_regret:.4g}, more than epsilon: signed "
             "compares with the source's own score."

@@ -33,7 +33,7 @@ from taskspace.cli.output import (
 from taskspace.cli.reading import read_demand
 from taskspace.designs import Design
 from taskspace.designs import design as design_gains
-from taskspace.designs.tasks import CRITERIA
+from taskspace.designs.tasks import can_design
 from taskspace.errors import InvalidInputError
 from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study
@@ -179,10 +179,14 @@ def _task(options: Options, asking: Asking) -> Task:
     experiment = load_experiment(
         options.path, options.overrides or (), trust=options.trust
     )
-    fitting = [q for q in experiment.questions if q.criterion in CRITERIA]
+    fitting = [
+        asked
+        for asked in experiment.questions
+        if can_design(experiment.built_system, asked)
+    ]
     own = next(iter(fitting), experiment.questions[0].as_regret())
     question = Question(
-        asking.criterion or own.criterion,
+        asking.criterion or own.rule,
         epsilon=own.epsilon if options.epsilon is None else options.epsilon,
         error=None if asking.error is None else ErrorBounds.parse(asking.error),
         measure=asking.measure or "",

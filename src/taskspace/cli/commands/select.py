@@ -178,7 +178,7 @@ def _show(run: SelectionRun, figures: list[Path]) -> None:
         )
     _show_without_reference(result)
     asked = result.question
-    compares = any(demand.rule.reference != "none" for demand in asked.demands)
+    compares = any(not demand.rule.is_absolute for demand in asked.demands)
     against = f"; against: {result.reference}" if compares else ""
     console.print(f"Asked: {asked.statement}{against}.")
     console.print(

@@ -60,12 +60,7 @@ def _claim(cover: Cover, scope: str, weighted: bool) -> str:
 def _asked(answer: CoverAnswer, question: Question, quantity: str) -> str:
     """Return the question, in words of costs where the table holds costs."""
     statement = question.statement
-    if quantity == "cost" and question.criterion == "floor":
-        statement = statement.replace(
-            f"performance of at least {-question.epsilon:g}",
-            f"a cost of at most {question.epsilon:g}",
-        )
-    if question.rule.reference == "best known" and answer.reference:
+    if question.rule.compares_with_best and answer.reference:
         statement += f"; against: {shown(answer.reference)}"
     return statement
 
@@ -141,7 +136,7 @@ def _show_unserved(answer: CoverAnswer, problem: CoverProblem) -> None:
 def _show_losses(answer: CoverAnswer, question: Question, quantity: str) -> None:
     """Print what the targets that are served lose at worst."""
     unit = question.rule.unit if question.rule.is_relative else quantity
-    if question.criterion != "regret":
+    if not question.is_regret:
         console.print(
             f"Worst {question.criterion} over the targets served: "
             f"{number(answer.worst_loss)} (in {unit})."

@@ -149,7 +149,7 @@ def _cells(question: Question, answer: CoverAnswer, spent: Spent) -> list[str]:
     if answer.misleads:
         regret = f"[red]{regret} ![/red]"
     losses = [number(answer.worst_loss)]
-    if question.criterion != "regret":
+    if not question.is_regret:
         losses.append(regret)
     return [
         cover.method,

@@ -33,7 +33,7 @@ def _uniform_curve(
 )
 def uniform_cover(
     problem: Study | TargetSets,
-    question: Question | None = None,
+    question: Question | str | None = None,
     *,
     shape: Sequence[int] | None = None,
 ) -> Cover:
@@ -122,7 +122,7 @@ def _random_curve(
 
 @cover_method("random", colour="#009E73", curve=_random_curve, needs_whole_table=False)
 def random_cover(
-    problem: Study | TargetSets, question: Question | None = None, *, seed: int
+    problem: Study | TargetSets, question: Question | str | None = None, *, seed: int
 ) -> Cover:
     """Draw sources at random until every coverable target is served.
 

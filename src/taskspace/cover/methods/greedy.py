@@ -75,7 +75,7 @@ def _count_served(offsets, starts, stops, order, n_servable, served):
 @cover_method("greedy", colour="#0072B2", curve=_curve)
 def greedy_cover(
     problem: Study | TargetSets,
-    question: Question | None = None,
+    question: Question | str | None = None,
     *,
     costs: ArrayLike | None = None,
     share: float | None = None,

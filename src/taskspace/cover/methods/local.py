@@ -37,7 +37,7 @@ MAX_PAIRS = 2_000_000_000
 @cover_method("local", colour="#CC79A7")
 def local_cover(
     problem: Study | TargetSets,
-    question: Question | None = None,
+    question: Question | str | None = None,
     *,
     costs: ArrayLike | None = None,
     time_limit: float | None = None,

@@ -56,7 +56,7 @@ _MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a lo
 @cover_method("minimum", colour="#E69F00")
 def minimum_cover(
     problem: Study | TargetSets,
-    question: Question | None = None,
+    question: Question | str | None = None,
     *,
     time_limit: float = 60,
     costs: ArrayLike | None = None,

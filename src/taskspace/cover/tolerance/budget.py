@@ -115,7 +115,7 @@ class SmallestEpsilon:
 def smallest_epsilon(
     problem: Study | Any,
     budget: int,
-    question: Question | None = None,
+    question: Question | str | None = None,
     *,
     include: Sequence[int] = (),
     exclude: Sequence[int] = (),

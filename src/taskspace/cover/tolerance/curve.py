@@ -101,7 +101,7 @@ class CoverageCurve:
 
 def coverage_curve(
     problem: Study | TargetSets,
-    question: Question | None = None,
+    question: Question | str | None = None,
     *,
     method: str = "greedy",
     n_repeats: int = 100,

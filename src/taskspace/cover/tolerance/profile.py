@@ -16,7 +16,7 @@ from taskspace.cover.tolerance.thresholds import Losses, losses_of
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
-from taskspace.questions import Question
+from taskspace.questions import Question, as_question
 from taskspace.systems.base import PROVENANCE_WORDS
 
 __all__ = ["Profile", "ProfilePoint", "complexity_profile"]
@@ -96,7 +96,7 @@ class Profile(list[ProfilePoint]):
 
 def complexity_profile(
     problem: Study | Any,
-    question: Question | None = None,
+    question: Question | str | None = None,
     *,
     epsilons: Sequence[float] | None = None,
     n_epsilons: int = 20,
@@ -133,7 +133,7 @@ def complexity_profile(
     attributes = getattr(problem, "attrs", {})
     rule = None
     if question is not None:
-        rule = question.rule
+        rule = as_question(question, needs_bound=False).rule
     elif "criterion" in attributes:
         rule = Question(attributes["criterion"]).rule
     signed = rule is not None and rule.allows_negative_epsilon
@@ -145,7 +145,7 @@ def complexity_profile(
     profile.solve()
     provenance = attributes.get("provenance", "given")
     if isinstance(problem, Study):
-        provenance = problem.provenance
+        provenance = as_question(question, needs_bound=False).provenance_of(problem)
     return Profile(profile.points(), provenance)
 
 

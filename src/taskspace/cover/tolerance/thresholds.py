@@ -125,7 +125,7 @@ class TableLosses(Losses):
             yield block
 
 
-def losses_of(problem: Study | Any, question: Question | None) -> Losses:
+def losses_of(problem: Study | Any, question: Question | str | None) -> Losses:
     """Return the losses of a study under a question, or those of a matrix.
 
     Args:
@@ -133,7 +133,7 @@ def losses_of(problem: Study | Any, question: Question | None) -> Losses:
         question: what is asked of a study; None beside a matrix.
     """
     if isinstance(problem, Study):
-        question = as_question(question)
+        question = as_question(question, needs_bound=False)
         return TableLosses(question.table_of(problem), question)
     return MatrixLosses(problem)
 

@@ -464,7 +464,7 @@ class _Judge:
     ) -> Mask | None:
         """Return where one demand is met, None where that is not known."""
         rule, policies = question.rule, self.library.policies
-        if rule.reference == "home":
+        if rule.compares_with_home:
             # Only the library's policies have a home to be compared with.
             if policy is None or any(not e.context for e in self.library.entries):
                 return None
@@ -477,9 +477,9 @@ class _Judge:
             scores = scores_of(self.system, policies, self.contexts, rule.measure)
             score = _taken(scores, policy)
             score = np.where(np.isnan(score), -np.inf, score)  # refused, or not known
-        against = np.zeros(1) if rule.reference == "none" else self.reference
+        against = rule.against(best=lambda: self.reference, home=lambda: np.zeros(1))
         with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
-            return rule.loss(score, against) <= question.epsilon
+            return rule.served(score, against, question.epsilon)
 
     @cached_property
     def _home_scores(self) -> Array:

@@ -116,7 +116,7 @@ class Looking:
     def _update(self, numbers: NDArray[np.int64]) -> None:
         """Compute the losses of sources that are evaluated and were not before."""
         reference = None
-        if self.question.rule.reference == "best known":
+        if self.question.rule.compares_with_best:
             reference = self.ledger.best_seen()[0]
             before = self._reference
             if before is None or not np.array_equal(reference, before, equal_nan=True):

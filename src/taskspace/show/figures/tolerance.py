@@ -82,7 +82,7 @@ def tolerance_plot(
         question: criterion, judge and tolerance.
         source: number of the source.
     """
-    if balls is not None and question.criterion != "signed":
+    if balls is not None and not question.rule.compares_with_home:
         raise InvalidInputError(
             "Balls are derived for the signed criterion, but the question is about "
             f"{question.criterion!r}."
@@ -134,7 +134,7 @@ def tolerance(
             the table if left out, for the signed criterion.
     """
     study = as_study(study)
-    if balls is None and question.criterion == "signed":
+    if balls is None and question.rule.compares_with_home:
         balls = table_balls(study.table, question)
     if source is None:
         source = int(question.sets(study).sizes.argmax())

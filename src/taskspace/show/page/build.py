@@ -229,7 +229,7 @@ def _questions(table: xr.Dataset, asked: Sequence[Question]) -> list[Question]:
     if pairs and n_cells > SMALL_CELLS:
         return pairs
     judges = JUDGES if table.sizes.get("policy", 1) > 1 else JUDGES[:1]
-    criteria = ("regret", *(c for c, rule in CRITERIA.items() if rule.has_box_bounds))
+    criteria = ("regret", *CRITERIA, "floor")
     if n_cells > SMALL_CELLS:
         return [Question("regret", epsilon=0.0)]
     every = [Question(c, judge, epsilon=0.0) for judge in judges for c in criteria]

@@ -220,7 +220,7 @@ def _standard_error(
     rule = question.rule
     if question.measure != "performance" or question.error is not None:
         return None
-    if "standard_error" not in table or rule.reference == "home":
+    if "standard_error" not in table or rule.compares_with_home:
         return None
     scores = table["performance"][rows].values
     errors = table["standard_error"][rows].values
@@ -236,19 +236,24 @@ def _exact_losses(
 ) -> dict[str, Any]:
     """Return what the page computes losses from: J, or the gap."""
     rule = question.rule
-    kind, (_, gap) = rule.reference, REDUCTIONS[question.judge]
-    name = gap if kind == "home" else reduced_name(rule.measure, question.judge)
+    formula = "gap" if rule.compares_with_home else rule.box_bounds
+    if rule.is_absolute:
+        formula = "negative"
+    name = reduced_name(rule.measure, question.judge)
+    if rule.compares_with_home:
+        name = REDUCTIONS[question.judge][1]
     stretch = slice(int(rows[0]), int(rows[-1]) + 1)
     if question.also or question.error is not None or not rule.has_box_bounds:
         # The page turns the sign of losses: it knows no parameters and no windows, and
         # a loss is infinite where another demand fails.
-        values, kind = -question.rows(table, stretch)[rows - rows[0]], "none"
+        values = -question.rows(table, stretch)[rows - rows[0]]
+        formula = "negative"
     else:
         values = family_rows(table, name, stretch)[rows - rows[0]]
     return {
         "values": blobs.add(values),
         "exact": True,
-        "formula": {"home": "gap", "none": "negative"}.get(kind, question.criterion),
+        "formula": formula,
     }
 
 
@@ -301,7 +306,7 @@ def _cover(
     record = cover.to_dict()
     for name in ("sources", "assignment", "uncoverable", "prices", "coverage_bound"):
         del record[name]
-    signed = layer.question.criterion == "signed" and cover.size <= MAX_REGRET_SOURCES
+    signed = layer.question.rule.compares_with_home and cover.size <= MAX_REGRET_SOURCES
     here = bool(np.isin(cover.sources, rows).all())
     assignment = np.zeros(0, np.int64)
     if signed or not here:

@@ -143,7 +143,7 @@ class Subject:
         if self.experiment is None:
             return []
         asked = list(self.experiment.questions)
-        asked.sort(key=lambda question: question.criterion != "regret")
+        asked.sort(key=lambda question: not question.is_regret)
         if self.selection is not None:
             asked.insert(0, Question.from_dict(self.selection["question"]))
         return list(dict.fromkeys(asked))

@@ -140,8 +140,8 @@ def find_enclosure(
                 "judge='worst', or give each policy as a source of its own."
             )
         return AllOf(parts, question), ""
-    own = question.measure in ("performance", question.criterion)
-    for kind, make in ENCLOSURES if own else LEVEL_ENCLOSURES:
+    of_cost = question.measure == "performance"
+    for kind, make in ENCLOSURES if of_cost else LEVEL_ENCLOSURES:
         if isinstance(system, kind):
             try:
                 enclosure = make(system, policies, sources, question)

@@ -53,10 +53,8 @@ def check_cost(question: Question) -> None:
         question: what bounds on costs are asked for.
     """
     question.check_single("A bound on costs over boxes")
-    if question.measure not in ("performance", question.criterion):
-        raise NoEnclosureError(
-            f"Bounds on costs say nothing of the measure {question.measure!r}."
-        )
+    if question.measure != "performance" or not question.rule.has_box_bounds:
+        raise NoEnclosureError(f"Bounds on costs say nothing of {question.criterion}.")
 
 
 class Boxes:

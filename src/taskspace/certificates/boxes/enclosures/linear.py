@@ -36,12 +36,7 @@ from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
 
-KINDS = {
-    "regret": REGRET,
-    "ratio": RATIO,
-    "floor": COST,
-    "signed": COST,
-}
+KINDS = {"regret": REGRET, "ratio": RATIO, "cost": COST}
 
 
 class LinearEnclosure(PolicyEnclosure):
@@ -99,7 +94,7 @@ class LinearEnclosure(PolicyEnclosure):
         self.basis, self.assumption = self._family.basis, self._family.assumption
         # What to subtract from the cost; (inf, inf) if unstable at home.
         self._home = np.zeros((*self._gains.shape[:2], 2))
-        if question.criterion == "signed":
+        if question.rule.compares_with_home:
             n, homes = self.n_policies, len(sources)
             if homes != self.n_sources:
                 raise InvalidInputError(
@@ -176,7 +171,7 @@ class LinearEnclosure(PolicyEnclosure):
         self._family.check(boxes)
         work = BoxProgram(self._family.trace, boxes, self.order)
         options = (
-            KINDS[self.question.criterion],
+            KINDS[self.question.rule.box_bounds],
             self.question.judge == "worst",
             self._family.system.is_continuous,
             self._sigma,

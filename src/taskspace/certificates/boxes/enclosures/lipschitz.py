@@ -119,7 +119,7 @@ class LipschitzEnclosure(PolicyEnclosure):
             )
         names = tuple(axis.name for axis in system.axes)
         self.rates = check_rates(rates, names)
-        if self._rule.reference == "best known" and system.optimum(sources[:1]) is None:
+        if self._rule.compares_with_best and system.optimum(sources[:1]) is None:
             raise InvalidInputError(
                 f"criterion={question.criterion!r} between grid points needs the "
                 f"optimum there, which {system.id} does not know. Use 'signed' or "
@@ -169,13 +169,11 @@ class LipschitzEnclosure(PolicyEnclosure):
         """Return losses `(source, context)`, and what rounding may do to them."""
         measure, stack = self._rule.measure, self.policies[rows]
         performance = self.system.scores(measure, stack, contexts)
-        reference = np.zeros(1)
-        if self._rule.reference == "home":
-            reference = self._home[rows][:, :, None]
-        elif self._rule.reference == "best known":
-            optimum = self.system.optimum(contexts)
-            assert optimum is not None
-            reference = optimum
+        optimum = self.system.optimum
+        reference = self._rule.against(
+            best=lambda: np.asarray(optimum(contexts), np.float64),
+            home=lambda: self._home[rows][:, :, None],
+        )
         losses = self._rule.loss(performance, reference)
         # Losses are differences: they err by a share of what they are made of.
         size = np.abs(performance) + np.abs(reference)

@@ -152,14 +152,14 @@ class LoopEnclosure(PerLoop):
         question: Question,
     ):
         check_cost(question)
-        kind = KINDS.get(question.criterion)
+        kind = KINDS.get(question.rule.box_bounds)
         if kind is None:
             raise NoEnclosureError(
                 f"The criterion {question.criterion!r} has no bounds over boxes for "
                 "controllers with states. Use ratio, regret, floor or signed."
             )
         super().__init__(system, policies, sources, question)
-        if question.rule.reference == "best known":
+        if question.rule.compares_with_best:
             self.basis += (
                 "; the best is the least cost over all feedback of the whole state, "
                 "which no controller of another structure can beat"
@@ -168,7 +168,7 @@ class LoopEnclosure(PerLoop):
         self._loops: Any = np.empty(self._members.shape, object)
         for place in np.ndindex(self._members.shape):
             self._loops[place] = loop_trace(self._family.trace, self._members[place])
-        if question.criterion == "signed":
+        if question.rule.compares_with_home:
             rows = np.asarray(sources, np.float64)
             for s, p in np.ndindex(self._loops.shape):
                 box = Boxes.points(rows[s : s + 1])

@@ -38,7 +38,7 @@ from taskspace.systems.linear.msd import MassSpringDamper
 
 # Pairs of a source and a box from which on threads are worth it.
 THREAD_PAIRS = 4096
-KINDS = {"regret": REGRET, "ratio": RATIO, "floor": COST, "signed": COST}
+KINDS = {"regret": REGRET, "ratio": RATIO, "cost": COST}
 
 
 class MsdEnclosure(PolicyEnclosure):
@@ -65,11 +65,6 @@ class MsdEnclosure(PolicyEnclosure):
         check_cost(question)
         super().__init__(system, policies, question)
         check_exact(system)
-        if question.criterion not in KINDS:
-            raise NoEnclosureError(
-                f"The closed forms of msd-v1 do not bound {question.criterion!r}. Use "
-                f"{', '.join(KINDS)}, or the bounds of linear families."
-            )
         if np.isfinite(system.horizon):
             raise NoEnclosureError(
                 "Bounds over boxes need the infinite horizon, whose cost has a closed "
@@ -96,13 +91,13 @@ class MsdEnclosure(PolicyEnclosure):
         _check_contexts(sources, sources)
         # What to subtract from the cost; (inf, inf) if unstable at home.
         self._home = np.zeros((*self._gains.shape[:2], 2))
-        if question.criterion == "signed":
+        if question.rule.compares_with_home:
             _fill_home(
                 self._gains, np.ascontiguousarray(sources), self._weights, self._home
             )
         self._contexts = np.ascontiguousarray(sources)
         self._options = (
-            KINDS[question.criterion],
+            KINDS[question.rule.box_bounds],
             question.judge == "worst",
             self._weights,
         )

@@ -218,14 +218,14 @@ class _Problem:
         epsilon = np.full(len(self.targets), seen.question.epsilon)
         excess = seen.losses
         rule = seen.question.rule
-        if rule.reference == "none" and rule.measure == "performance" and len(excess):
+        if rule.is_absolute and rule.measure == "performance" and len(excess):
             # The loss is −J: what is above that of the best known policy.
             best, _ = ledger.best_seen()
             # Where every policy fails so far, none is known to be better.
             best = np.where(np.isfinite(best), best, 0.0)
             excess, epsilon = excess + best, epsilon + best
         self._homes: tuple[KDTree, Array] | None = None
-        if seen.question.rule.reference == "home" and len(excess):
+        if rule.compares_with_home and len(excess):
             # J(source) − J(target) is the regret less the difference of the optima,
             # and near home it is the regret that a model can learn.
             best, kind = ledger.best_seen()
