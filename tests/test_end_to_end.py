@@ -41,7 +41,7 @@ def test_small_run_and_its_repetition(tmp_path):
         table["standard_error"].values, returns.astype(float).std(-1, ddof=1) / 2
     )
     found = result.results.to_dict()
-    asked = {cover["criterion"] for cover in found["covers"]}
+    asked = {cover["ask"].split()[0] for cover in found["covers"]}
     assert asked == {"signed", "regret"}
     # The same experiment elsewhere ends in the same results.
     again = run_experiment(experiment, tmp_path / "again", workers=0)

@@ -107,7 +107,7 @@ def test_command_prints_json(run):
     assert last["name"] == "continuum cover"
     assert last["kind"] == "proof"
     assert last["holds"]
-    assert record["epsilon"] == 1.5
+    assert ts.Question(record["ask"]).epsilon == 1.5
 
 
 def test_command_prints_for_people(run, tmp_path):

@@ -43,22 +43,21 @@ def ask(*words):
 def test_what_is_left_out_is_that_of_the_experiment(paths, name):
     """Before, `cover RUN` asked for the worst policy's regret, whatever was run."""
     for given, expected, taken in (
-        ([], ("ratio", "best", 0.05), "--criterion ratio --judge best --epsilon 0.05"),
-        (["--epsilon", 0.2], ("ratio", "best", 0.2), "--criterion ratio --judge best"),
-        (["--criterion", "floor"], ("floor", "worst", 30.0), "--epsilon 30"),
+        ([], "ratio <= 5 % best", "--criterion ratio --judge best --epsilon 0.05"),
+        (["--epsilon", 0.2], "ratio <= 20 % best", "--criterion ratio --judge best"),
+        (["--criterion", "floor"], "cost <= 30", "--epsilon 30"),
         (
             ["--judge", "worst"],
-            ("floor", "worst", 30.0),
+            "cost <= 30",
             "--criterion floor --epsilon 30",
         ),
     ):
         record, said = ask("cover", paths / name, *given)
-        found = record["criterion"], record["judge"], record["epsilon"]
-        assert found == expected
+        assert record["ask"] == expected
         assert f"As in the run's experiment: {taken}." in " ".join(said.split())
     whole = ["--criterion", "floor", "--judge", "worst", "--epsilon", 40]
     record, said = ask("cover", paths / name, *whole)
-    assert record["criterion"] == "floor"
+    assert record["ask"] == "cost <= 40"
     assert "As in" not in said
 
 
@@ -86,7 +85,7 @@ def test_of_several_questions_regret_counts(tmp_path):
         Experiment.from_dict(VALUES | {"criteria": criteria}), tmp_path / "run"
     )
     record, said = ask("cover", tmp_path / "run")
-    assert (record["criterion"], record["epsilon"]) == ("regret", 0.7)
+    assert record["ask"] == "regret <= 0.7"
     assert "As in the run's experiment: --epsilon 0.7." in " ".join(said.split())
 
 
@@ -96,7 +95,7 @@ def test_a_matrix_has_no_question_of_its_own(tmp_path):
         tmp_path / "m.npz",
     )
     record, said = ask("cover", tmp_path / "m.npz", "--epsilon", "0.5")
-    assert (record["criterion"], record["judge"]) == ("regret", "worst")
+    assert record["ask"] == "regret <= 0.5"
     assert "As in" not in said
     done = CliRunner().invoke(app, ["certify", str(tmp_path / "m.npz")])
     assert "--epsilon is needed" in str(done.exception)
@@ -107,7 +106,7 @@ def test_a_selection_has_the_tolerance_it_was_made_for(tmp_path):
     question = experiment.questions[0].at(0.3)
     run_selection(experiment, tmp_path / "out", question=question)
     record, _ = ask("cover", tmp_path / "out")
-    assert (record["criterion"], record["epsilon"]) == ("ratio", 0.3)
+    assert record["ask"] == "ratio <= 30 % best"
 
 
 def test_a_selection_asks_what_its_options_say(tmp_path):
@@ -118,5 +117,4 @@ def test_a_selection_asks_what_its_options_say(tmp_path):
     record, _ = ask("select", file, *asked, "--out", out, "--selector", "farthest")
     assert record["stop_reason"] == "covered"
     cover, _ = ask("cover", out)
-    found = cover["criterion"], cover["judge"], cover["epsilon"]
-    assert found == ("floor", "best", 40.0)
+    assert cover["ask"] == "cost <= 40 best"

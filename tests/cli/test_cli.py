@@ -17,7 +17,7 @@ from taskspace.runs import RunStore
 from tests.helpers import refused, taskspace
 
 COVER_KEYS = {
-    "n_sources", "n_targets", "criterion", "judge", "epsilon", "method", "size",
+    "ask", "n_sources", "n_targets", "method", "size",
     "sources", "coverage", "uncoverable", "lower_bound", "lower_bound_kind", "optimal",
     "worst_regret", "seconds",
 }  # fmt: skip
@@ -153,7 +153,7 @@ def test_verify_accepts_the_true_and_refuses_the_tampered(run_dir, tmp_path):
         {"sources": honest["sources"][1:], "size": honest["size"] - 1},
         {"coverage": 0.5},
         {"lower_bound": honest["size"] + 1},
-        {"question": honest["question"] | {"epsilon": 0.001}},
+        {"question": honest["question"] | {"ask": "ratio <= 0.1 %"}},
     ):
         file.write_text(json.dumps(honest | change))
         done = taskspace("verify", file, run_dir, "--format", "json")

@@ -8,6 +8,7 @@ import shlex
 import numpy as np
 import pytest
 
+from taskspace.questions import Question
 from tests.cli.test_cli import COVER_KEYS
 from tests.helpers import refused, taskspace
 
@@ -71,12 +72,12 @@ def smallest(budget, include=(), exclude=()):
 def test_a_budget_alone_gives_the_smallest_tolerance(matrix, budget):
     record = answer("cover", matrix, "--budget", budget)
     assert set(record) >= COVER_KEYS
-    assert record["epsilon"] == pytest.approx(smallest(budget), rel=1e-12)
+    assert Question(record["ask"]).epsilon == pytest.approx(smallest(budget))
     assert record["smallest_epsilon"]["optimal"]
     assert record["smallest_epsilon"]["budget"] == budget
     assert record["size"] <= budget
     assert record["coverage"] == 1.0
-    assert record["worst_regret"] <= record["epsilon"]
+    assert record["worst_regret"] <= Question(record["ask"]).epsilon
     assert record["lower_bound"] <= record["size"]
 
 
@@ -90,7 +91,7 @@ def test_sources_that_must_be_in_or_out(matrix):
     assert worst in record["sources"]
     assert free["sources"][0] not in record["sources"]
     expected = smallest(2, [worst], [free["sources"][0]])
-    assert record["epsilon"] == pytest.approx(expected, rel=1e-12)
+    assert Question(record["ask"]).epsilon == pytest.approx(expected, rel=1e-12)
     assert "Unknown source 'z'" in refused(
         "cover", matrix, "--budget", 2, "--include", "z"
     )
@@ -200,7 +201,7 @@ def test_a_budget_that_no_tolerance_meets(tmp_path):
     file = tmp_path / "matrix.csv"
     file.write_text(",x,y\na,1,-inf\nb,-inf,1\n")
     assert "within any tolerance" in refused("cover", file, "--budget", 1)
-    assert answer("cover", file, "--budget", 2)["epsilon"] == 0.0
+    assert answer("cover", file, "--budget", 2)["ask"] == "regret <= 0"
 
 
 def test_plot(matrix, tmp_path):
@@ -316,7 +317,7 @@ def test_next_asks_the_whole_question_again(tmp_path):
     assert float(again[again.index("--epsilon") + 1]) == epsilon
     one = answer(*again)
     two = answer(*words, "--method", "minimum")
-    for name in ("sources", "epsilon", "n_targets", "n_sources", "exclude"):
+    for name in ("sources", "ask", "n_targets", "n_sources", "exclude"):
         assert one[name] == two[name]
 
 

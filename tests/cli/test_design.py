@@ -46,7 +46,7 @@ def test_bad_requests_are_one_sentence():
         (("--curve", 3), "ask with --k"),
         (("--mask", "1,10"), "same length"),
         (("--k", 0), "k >= 1"),
-        (("--criterion", "signed"), "regret, ratio, floor"),
+        (("--criterion", "signed"), "regret, ratio or cost"),
         (("--measure", "decay_rate", "--criterion", "floor"), "about decay_rate"),
         (("--and", "floor(disk_margin) <= -0.5"), "one demand"),
     ):

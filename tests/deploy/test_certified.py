@@ -218,7 +218,7 @@ def test_a_cover_needs_what_it_is_about(certified):
         make_again(replace(certified, subject=None))
     with pytest.raises(InvalidInputError, match="was proven for the sources"):
         make_again(replace(certified, sources=certified.sources[::-1]))
-    values = dict(certified.certificate.values) | {"epsilon": 1e-3}
+    values = certified.certificate.values | {"ask": "ratio <= 0.1 %"}
     tighter = replace(
         certified, certificate=replace(certified.certificate, values=values)
     )
@@ -241,7 +241,9 @@ def test_the_best_of_a_family_is_not_said_to_serve_a_box(certified):
     trainer = ts.trainers.Lqr(n_policies=2, noise=0.05)
     table = ts.evaluate(system, trainer, space, seed=0).table
     policies = trainer.train(system, system.contexts(space), seed=0).policies
-    values = dict(certified.certificate.values) | {"judge": "best"}
+    values = dict(certified.certificate.values) | {
+        "ask": f"{certified.certificate.values['ask']} best"
+    }
     best = replace(certified, certificate=replace(certified.certificate, values=values))
     with pytest.raises(InvalidInputError, match="does not say which member"):
         ts.library(ts.Study.of(table, system=system, policies=policies), best)

@@ -122,7 +122,7 @@ def test_a_better_promise_is_not_believed(tmp_path):
     folder = grid_library().save(tmp_path / "lib")
     file = folder / "library.json"
     record = json.loads(file.read_text())
-    record["guarantee"]["question"]["epsilon"] = 1e-9
+    record["guarantee"]["question"]["ask"] = "regret <= 0.000000001"
     file.write_text(json.dumps(record))
     with pytest.raises(InvalidInputError, match=r"checksum .* of itself"):
         PolicyLibrary.load(folder)

@@ -190,7 +190,9 @@ def fuzz_cover(finished, folder, seed, n):
         counts["true"] += 1
         asked = json.loads(bad.read_text())["question"]
         cover = Cover.load(bad)
-        if asked["epsilon"] != EPSILON:  # another question, to which it is an answer
+        if (
+            asked["ask"] != f"regret <= {EPSILON}"
+        ):  # another question, to which it is an answer
             continue
         served = sets.union(cover.sources)
         assert served.mean() == cover.coverage, (seed, turn)

@@ -165,7 +165,7 @@ def test_a_lost_log_is_made_again_from_what_is_trained(
     with pytest.raises(RunStoreError, match=r"select\.selector is"):
         run_selection(experiment("farthest"), path)
     question = ts.Question("regret", epsilon=0.1)
-    with pytest.raises(RunStoreError, match=r"epsilon is 0\.3 there and 0\.1 here"):
+    with pytest.raises(RunStoreError, match=r"'regret <= 0\.3' there"):
         run_selection(experiment(selector), path, question=question)
     assert RunStore.open(path).resume_command.endswith("--epsilon 0.3")
     trained = []
@@ -212,7 +212,7 @@ def test_another_selection_is_refused_and_a_larger_budget_goes_on(tmp_path):
     with pytest.raises(RunStoreError, match=r"select\.selector is 'farthest' there"):
         run_selection(experiment("coverage"), path)
     question = ts.Question("regret", epsilon=0.1)
-    with pytest.raises(RunStoreError, match="epsilon"):
+    with pytest.raises(RunStoreError, match="regret <= "):
         run_selection(experiment("farthest"), path, question=question)
     on = run_selection(experiment("farthest"), path)
     whole = run_selection(experiment("farthest"), tmp_path / "whole")
@@ -244,7 +244,7 @@ def test_the_command_prints_its_keys(tmp_path):
     assert record["coverage"] == record["cover"]["coverage"] == 1.0
     assert record["evaluations"] == record["trainings"] * 2 * 81
     assert record["history"][-1]["trainings"] == record["trainings"]
-    assert record["cover"]["epsilon"] == 0.3
+    assert record["cover"]["ask"] == "regret <= 0.3"
     assert (out / "figures" / "selection.png").stat().st_size > 1000
     bad = subprocess.run(
         [*command, "--selector", "covrage"], capture_output=True, text=True, check=False

@@ -66,7 +66,7 @@ def choose_question(
     words = [
         f"--{name} {value}"
         for name, option, value, usual in (
-            ("criterion", criterion, asked.criterion, plain.criterion),
+            ("criterion", criterion, _names(asked)[-1], plain.criterion),
             ("judge", judge, asked.judge, plain.judge),
             ("epsilon", epsilon, f"{asked.epsilon:g}", "0" if any_epsilon else ""),
         )

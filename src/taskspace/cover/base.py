@@ -299,6 +299,6 @@ def html_view(text: str, frame: "pd.DataFrame") -> str:
 
 def _question(values: Any) -> Question | None:
     """Return the question beside a saved cover, None where it has none."""
-    if not isinstance(values, dict) or values.get("criterion") is None:
+    if not isinstance(values, dict) or not {"ask", "criterion"} & set(values):
         return None
     return Question.from_dict(values)

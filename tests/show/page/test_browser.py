@@ -28,7 +28,7 @@ def opened(browser, msd_page, tmp_path):
 
 def expected(table, criterion, judge, epsilon, sources):
     """Who serves whom by the library's losses: least loss, ties to the lowest."""
-    losses = ts.loss(table, ts.Question(criterion, judge, epsilon=0.0)).values
+    losses = ts.loss(table, ts.Question(f"{criterion} {judge}")).values
     order = np.sort(sources).astype(int)
     served = (losses[order] <= epsilon).any(0)
     who = np.full(losses.shape[1], -1)
@@ -102,7 +102,7 @@ def test_fifty_random_views_are_exact(opened, msd_table):
         assert found["served"] == (who >= 0).sum()
         assert found["counts"] == [int((who == s).sum()) for s in sources]
         sizes = (
-            ts.loss(msd_table, ts.Question(criterion, judge, epsilon=0.0)).values
+            ts.loss(msd_table, ts.Question(f"{criterion} {judge}")).values
             <= found["epsilon"]
         )
         shown = opened.run(
@@ -114,11 +114,9 @@ def test_fifty_random_views_are_exact(opened, msd_table):
 
 
 def test_losses_are_bit_for_bit(opened, msd_table):
-    for criterion in ("signed", "regret", "ratio", "floor"):
+    for criterion in ("signed", "regret", "ratio", "cost"):
         for judge in ("worst", "best"):
-            losses = ts.loss(
-                msd_table, ts.Question(criterion, judge, epsilon=0.0)
-            ).values
+            losses = ts.loss(msd_table, ts.Question(f"{criterion} {judge}")).values
             found = opened.ask(
                 "const layer = await taskspace.page.layer(arguments[0]);"
                 "const n = layer.n; const rows = taskspace.page.rows.length;"
@@ -237,7 +235,7 @@ def test_the_command_of_a_view_gives_its_numbers(browser, tmp_path):
             ran = CliRunner().invoke(app, [*command[1:], "--format", "json"])
             assert ran.exit_code == 0, ran.output
             printed = json.loads(ran.stdout)
-            assert printed["epsilon"] == found["epsilon"]
+            assert ts.Question(printed["ask"]).epsilon == found["epsilon"]
             assert printed["size"] == len(found["sources"])
             assert printed["coverage"] == pytest.approx(found["served"] / 17)
             assert found["bound"] <= printed["size"]

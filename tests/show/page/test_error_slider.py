@@ -58,7 +58,7 @@ def test_the_slider_of_the_error_is_exact_at_its_steps(browser, study, tmp_path)
     link = browser.run("return location.href")
     browser.open(link)
     assert browser.text(".error-words") == "k ± 2, c ± 40 %"
-    browser.set(".criterion", "floor", "change")
+    browser.set(".criterion", "cost", "change")
     slider = "document.querySelector('input.error')"
     assert browser.run(f"return {slider}.closest('label').hidden")
     assert browser.errors() == []
@@ -73,7 +73,7 @@ def test_what_is_taken_along_states_the_error(browser, study, tmp_path):
     assert ran.exit_code == 0, ran.output
     browser.open(page.as_uri())
     saved = browser.download(".save-cover", "cover.json")
-    assert json.loads(saved.read_text())["question"]["error"] == {"k": 1.5}
+    assert json.loads(saved.read_text())["question"]["ask"] == "regret <= 0.6 with k=1.5"
     ran = CliRunner().invoke(app, ["verify", str(saved), str(file)])
     assert ran.exit_code == 0, ran.output
     command = shlex.split(browser.text("code.command"))

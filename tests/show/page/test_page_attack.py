@@ -170,8 +170,7 @@ def test_five_hundred_random_views_are_exact(browser, tmp_path, name, msd_table)
     browser.show(build_page(table, time_limit=1.0), tmp_path)
     layers = browser.run("return taskspace.page.header.layers.map(l => l.key)")
     losses = {
-        key: ts.loss(table, ts.Question(*key.split("."), epsilon=0.0)).values
-        for key in layers
+        key: ts.loss(table, ts.Question(key.replace(".", " "))).values for key in layers
     }
     rng = np.random.default_rng(9)
     n = table.sizes["source"]

@@ -221,7 +221,12 @@ def _question_words(asked: dict[str, Any]) -> str:
 
 def _unmet(demands: Demands, asked: dict[str, Any], problem: CoverProblem) -> list[str]:
     """Return a sentence per demand that the question of the file does not meet."""
-    failures = []
+    failures, question = [], Question.from_dict(asked)
+    asked = asked | {
+        "epsilon": question.epsilon,
+        "criterion": question.criterion,
+        "judge": question.judge,
+    }
     for name, demand in demands.stated.items():
         wanted: Any = demand
         answered: Any = asked[name]

@@ -21,6 +21,7 @@ from taskspace.certificates.paper.rates import contexts_of
 from taskspace.certificates.result import CertifyResult
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
+from taskspace.questions import Question
 from taskspace.show.figures.map import n_sources, places_on
 from taskspace.show.style import (
     colour,
@@ -95,8 +96,8 @@ def box_map(found: ContinuumCover, study: Study) -> BoxMap:
     if not found.certificate.holds:
         where = f"{100 * found.share(CERTIFIED):.4g} % of the box"
     return BoxMap(
-        title=f"{n_sources(found.size)}: {values['criterion']} ≤ "
-        f"{values['epsilon']:g} on {where} ({found.certificate.kind})",
+        title=f"{n_sources(found.size)}: {Question.from_dict(values).label} on "
+        f"{where} ({found.certificate.kind})",
         kind=found.certificate.kind,
         names=names,
         labels=[study.labels.get(name, name) for name in names],

@@ -229,8 +229,9 @@ def _questions(table: xr.Dataset, asked: Sequence[Question]) -> list[Question]:
     if pairs and n_cells > SMALL_CELLS:
         return pairs
     judges = JUDGES if table.sizes.get("policy", 1) > 1 else JUDGES[:1]
-    criteria = ("regret", *CRITERIA, "floor")
     if n_cells > SMALL_CELLS:
-        return [Question("regret", epsilon=0.0)]
-    every = [Question(c, judge, epsilon=0.0) for judge in judges for c in criteria]
+        return [Question("regret <= 0")]
+    level = "score" if (table["best_known"].values > 0).any() else "cost"
+    names = ("regret", *CRITERIA, level)
+    every = [Question(f"{name} {judge}").at(0.0) for judge in judges for name in names]
     return list(dict.fromkeys([*pairs, *every]))

@@ -174,6 +174,7 @@ def _layer(
     return {
         "key": layer.key,
         "criterion": layer.question.criterion,
+        "option": "floor" if rule.is_absolute else layer.question.criterion,
         "judge": layer.question.judge,
         "error": _error(layer.question),
         "start": layer.start,
@@ -193,13 +194,13 @@ def _layer(
 
 
 def _error(question: Question) -> dict[str, Any] | None:
-    """Return the error of measured contexts: in words, as typed, and in a cover."""
+    """Return the error of measured contexts: in words, as typed, and of the first axis."""
     if question.error is None:
         return None
     return {
         "words": question.error.words,
         "typed": question.error.typed,
-        "axes": question.error.to_dict(),
+        "amount": question.error.axes[0][1].amount,
     }
 
 
@@ -243,9 +244,11 @@ def _exact_losses(
     if rule.compares_with_home:
         name = REDUCTIONS[question.judge][1]
     stretch = slice(int(rows[0]), int(rows[-1]) + 1)
-    if question.also or question.error is not None or not rule.has_box_bounds:
-        # The page turns the sign of losses: it knows no parameters and no windows, and
-        # a loss is infinite where another demand fails.
+    is_given = table.attrs.get("provenance", "given") == "given"
+    simple = rule.has_box_bounds and (rule.is_absolute or not is_given)
+    if question.also or question.error is not None or not simple:
+        # The page turns the sign of losses: it knows no parameters, no windows and no
+        # decimals, and a loss is infinite where another demand fails.
         values = -question.rows(table, stretch)[rows - rows[0]]
         formula = "negative"
     else:
@@ -269,6 +272,7 @@ def _step(
     return {
         "epsilon": step.epsilon,
         "sentence": layer.question.at(step.epsilon).statement,
+        "ask": str(layer.question.at(step.epsilon)),
         "stored": step.is_stored,
         "lower": step.lower,
         "lower_kind": step.prover.lower_bound_kind if step.prover else "size",

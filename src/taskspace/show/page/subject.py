@@ -191,7 +191,8 @@ class Subject:
             file = shlex.quote(str(self.path / "experiment.toml"))
             again = f"taskspace {command} {file} --out DIRECTORY"
             if self.selection is not None:
-                again += f" --epsilon {self.selection['question']['epsilon']:g}"
+                asked = Question.from_dict(self.selection["question"])
+                again += f" --epsilon {asked.epsilon:g}"
             if self.path.is_dir():
                 text["reproduce"] = f"{again}\n{text['reproduce']}"
             if self.certified:

@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 
 /** @param {any} about of a layer; how large its error is, 0 for none. */
-const amount = (about) => (about.error ? parseFloat(String(Object.values(about.error.axes)[0])) : 0);
+const amount = (about) => (about.error ? about.error.amount : 0);
 
 /** @param {string} key of a layer; what it asks beside the error. */
 export const exactKey = (key) => key.split("@")[0];

@@ -11,7 +11,6 @@
  */
 export async function coverFile(view, answer) {
   const { header } = view.page;
-  const { about } = view.layer;
   const n = view.layer.n;
   const isFull = answer.served === n - view.about.n_uncoverable;
   const { bound, kind } = view.bound(answer);
@@ -22,9 +21,7 @@ export async function coverFile(view, answer) {
     format: "taskspace-cover",
     version: header.cover_format,
     question: {
-      ...header.about.question, criterion: about.criterion, judge: about.judge,
-      family: about.judge === "worst" ? "all" : "any", epsilon: view.epsilon,
-      ...(about.error ? { error: about.error.axes } : {}),
+      ...header.about.question, ask: view.about.ask,
     },
     ...view.cover.record,
     method: view.method === "hand" ? "by hand" : view.cover.record.method,

@@ -264,7 +264,7 @@ export class Panel {
     const { method: found, stop_reason: why } = view.cover.record;
     const method = why.startsWith("found at epsilon") ? "minimum" : found;
     const error = about.error ? ` --error ${about.error.typed}` : "";
-    const asked = `--criterion ${about.criterion} --judge ${about.judge} --epsilon ${view.epsilon}${error}`;
+    const asked = `--criterion ${about.option} --judge ${about.judge} --epsilon ${view.epsilon}${error}`;
     if (method === "certified") return `taskspace certify ${path} ${asked}`;
     const budget = view.isWhole ? "" : ` --budget ${view.budget}`;
     return `taskspace cover ${path} ${asked} --method ${method}${budget}`;
