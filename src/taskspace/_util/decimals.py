@@ -80,9 +80,9 @@ def decimal_losses(
 ) -> Array:
     """Return losses of decimals, each rounded up to a float.
 
-    A loss is the smallest float whose decimal is not below it (by one unit in the
-    last place more where it is no short decimal). So `loss <= epsilon`, both floats,
-    says what is true of the decimals.
+    A difference becomes the smallest float whose decimal is not below it. So does a
+    quotient that is a short decimal; another one is rounded up by at most two units in
+    the last place. So `loss <= epsilon`, both floats, is never said of a larger loss.
 
     Args:
         plain: the losses in floating point, which stay where they are not finite.
@@ -158,6 +158,18 @@ def _single_losses(
     found = np.empty(len(distinct))
     for row, (score, against) in enumerate(distinct.tolist()):
         above, below = quotient(fraction_of(score), fraction_of(against), fraction_of)
-        found[row] = float_above(Fraction(above) / Fraction(below)) if below else np.nan
+        found[row] = _rounded_up(Fraction(above), Fraction(below))
     found = found[back.reshape(-1)]
     losses[where] = np.where(np.isnan(found), losses[where], found)
+
+
+def _rounded_up(above: Fraction, below: Fraction) -> float:
+    """Return a quotient as `_short_losses` does, NaN where there is none."""
+    if below == 0:
+        return np.nan
+    if below == 1:
+        return float_above(above)
+    loss = above / below
+    if (loss * int(SHORT)).denominator == 1:
+        return float(loss)
+    return float(np.nextafter(float(loss), np.inf))

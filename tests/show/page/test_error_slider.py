@@ -73,7 +73,9 @@ def test_what_is_taken_along_states_the_error(browser, study, tmp_path):
     assert ran.exit_code == 0, ran.output
     browser.open(page.as_uri())
     saved = browser.download(".save-cover", "cover.json")
-    assert json.loads(saved.read_text())["question"]["ask"] == "regret <= 0.6 with k=1.5"
+    assert (
+        json.loads(saved.read_text())["question"]["ask"] == "regret <= 0.6 with k=1.5"
+    )
     ran = CliRunner().invoke(app, ["verify", str(saved), str(file)])
     assert ran.exit_code == 0, ran.output
     command = shlex.split(browser.text("code.command"))
