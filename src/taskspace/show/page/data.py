@@ -194,7 +194,7 @@ def _layer(
 
 
 def _error(question: Question) -> dict[str, Any] | None:
-    """Return the error of measured contexts: in words, as typed, and of the first axis."""
+    """Return the error of measured contexts: words, as typed, of the first axis."""
     if question.error is None:
         return None
     return {
