@@ -100,7 +100,7 @@ class Looking:
         points, done = ledger.sources.points, ledger.evaluated
         if done.any():
             self._update(np.flatnonzero(done))
-            if question.rule.reference == "best known":
+            if question.rule.compares_with_best:
                 judged = ~np.isnan(ledger.best_known()[0])
         trained = np.array([kind == TRAINED for kind in ledger.kinds])
         return Known(
