@@ -49,6 +49,9 @@ from taskspace.systems.base import System
 
 RESULTS = "results.json"
 
+FORGED = (LookupError, AttributeError, TypeError, ValueError)
+"""What a manifest raises whose checksums fit and whose content does not."""
+
 
 class RunStore:
     """The directory of one run.
@@ -179,9 +182,7 @@ class RunStore:
                 code=Code(trust, (home, home.parent, *folders)),
             )
             return cls(path, experiment, there.store(), there.log, origin=origin)
-        except (
-            TaskspaceError, LookupError, AttributeError, TypeError, ValueError, OSError
-        ) as error:  # fmt: skip
+        except (TaskspaceError, *FORGED, OSError) as error:
             if isinstance(error, RunStoreError):
                 raise
             raise RunStoreError(
@@ -279,14 +280,17 @@ class RunStore:
         reference = store.top(), "best of the table so far"
         if store.reference is not None:
             reference = store.reference.values, store.reference.kind
-        table = store.table(
-            store.header.layout.variables,
-            self.sources,
-            self.experiment.target_space,
-            reference,
-            self.notes,
-            target_rows=store.header.target_rows,
-        )
+        try:
+            table = store.table(
+                store.header.layout.variables,
+                self.sources,
+                self.experiment.target_space,
+                reference,
+                self.notes,
+                target_rows=store.header.target_rows,
+            )
+        except FORGED as error:
+            raise store.damaged(f"its parts do not fit ({error})") from error
         if self.is_selection:
             table.attrs.pop("n_planned", None)
         return table

@@ -74,6 +74,10 @@ def verify(files: Files, demands: Demands) -> Answer:
         return _verify_run(files.cover)
     claim = Cover.load(files.cover)
     record = json.loads(files.cover.read_text()).get("question") or {}
+    if not isinstance(record, dict):
+        raise InvalidInputError(
+            f"The question of {files.cover} must be a table, but is {record!r}."
+        )
     if not files.trust:
         _refuse_foreign(files.cover, record, demands)
     problem = _read(path, record)
@@ -112,6 +116,10 @@ def _refuse_foreign(cover: Path, record: dict[str, Any], demands: Demands) -> No
     for what, name in named.items():
         if not name or name == getattr(demands, what, None):
             continue
+        if not isinstance(name, str):
+            raise InvalidInputError(
+                f"{cover} must name its file of {what} as a text, but has {name!r}."
+            )
         if not Path(name).resolve().is_relative_to(cover.resolve().parent):
             raise InvalidInputError(
                 f"{cover} names a file of {what} outside its folder, {name}. It may "

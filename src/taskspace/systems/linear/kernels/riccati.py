@@ -76,8 +76,15 @@ def stabilisable(A: Array, B: Array, *, continuous: bool) -> bool:
         B: shape `(n_states, n_inputs)`.
         continuous: continuous or discrete time.
     """
-    balanced, (scale, _) = scipy.linalg.matrix_balance(A, permute=False, separate=True)
-    inputs = B / scale[:, None]
+    if not (np.isfinite(A).all() and np.isfinite(B).all()):
+        return False
+    with np.errstate(invalid="ignore", over="ignore"):  # numbers beyond any plant
+        balanced, (scale, _) = scipy.linalg.matrix_balance(
+            A, permute=False, separate=True
+        )
+        inputs = B / scale[:, None]
+    if not (np.isfinite(balanced).all() and np.isfinite(inputs).all()):
+        return False
     size = max(np.linalg.norm(balanced), 1e-300)
     inputs = inputs * (size / max(np.linalg.norm(inputs), 1e-300))
     rounding = 8 * len(A) * np.finfo(float).eps * size
