@@ -430,7 +430,8 @@ class _Judge:
         drawn, reference = self.is_drawn[self.compared], self.reference[self.compared]
         score = score[self.compared]
         failed = np.isneginf(score)
-        loss = np.where(failed, np.inf, reference - score)
+        with np.errstate(invalid="ignore"):  # both −inf: it failed
+            loss = np.where(failed, np.inf, reference - score)
         percent = np.where(failed, np.inf, 100 * _share(loss, reference))
         return Contender(
             name,
