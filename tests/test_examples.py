@@ -20,6 +20,7 @@ SMALL = {
     "select_expensive": ({"n": 3}, "trainings instead of 9"),
     "spreadsheet": ({}, "flat, uphill"),
     "tuned_pi": ({"n": 3, "n_starts": 3, "n_steps": 20}, "PI controllers serve all 3"),
+    "paper_toys": ({}, "D(1; 2) = 5, D(2; 1) = 8"),
     "transfer_matrix": ({}, "within 5 of the best"),
     "classic_loops": ({"names": ("aircraft",), "n": 4}, "of 4 PI controllers"),
     "wind_turbine_pi": ({"n": 12, "time_limit": 10.0}, "points are enough"),

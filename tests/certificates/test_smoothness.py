@@ -15,13 +15,11 @@ from taskspace.certificates.paper.smoothness import (
 )
 from taskspace.errors import InvalidInputError
 from taskspace.systems.tabular import (
-    DirectionalityToy,
     TabularFamily,
-    UnreachableState,
     deterministic_policies,
 )
 from tests.certificates.test_tabular import random_family, random_policies
-from tests.certificates.worlds import policy_table
+from tests.certificates.worlds import TOYS, policy_table
 
 
 @given(
@@ -106,10 +104,10 @@ def test_failing_hypotheses_are_named():
     assert certificate.kind == "vacuous"
     assert not certificate.holds
     assert "start distribution" in certificate.why
-    toy = DirectionalityToy()
+    toy, policies = TOYS.directionality_toy()
     with pytest.raises(InvalidInputError, match="gamma < 1"):
         model_smoothness(toy)
-    assert "gamma < 1" in smoothness_certificate(toy, toy.policies()).why
+    assert "gamma < 1" in smoothness_certificate(toy, policies).why
     assert model_smoothness(toy, allow_horizon=True).model == 8  # T = 1: L_r
 
 
@@ -129,10 +127,8 @@ def test_a_start_that_moves_can_exceed_the_formula():
 
 
 def test_the_model_asks_for_more_policies_than_performance():
-    unreachable = UnreachableState()
-    both = compare_covers(
-        unreachable, unreachable.policies(), 0.1, allow_horizon=True, time_limit=2
-    )
+    unreachable, policies = TOYS.unreachable_state()
+    both = compare_covers(unreachable, policies, 0.1, allow_horizon=True, time_limit=2)
     assert both.performance.size == 1
     assert both.model.size == 2
     assert both.factor == 2

@@ -7,12 +7,10 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, TabularPolicy
 from taskspace.systems.tabular import (
-    DirectionalityToy,
     TabularFamily,
-    UnreachableState,
     deterministic_policies,
 )
-from tests.certificates.worlds import policy_table
+from tests.certificates.worlds import TOYS, policy_table
 
 
 def random_family(seed, *, n=4, n_states=3, n_actions=2, fixed_start=True, **time):
@@ -107,10 +105,10 @@ def test_divergence_properties_on_random_families(seed, discount):
 
 
 def test_the_unreachable_state_has_far_models_and_no_divergence():
-    family = UnreachableState()
+    family, policies = TOYS.unreachable_state()
     kernels = np.asarray(family.transitions)
     assert abs(kernels[0] - kernels[1]).sum(-1).max() == 2
-    table = policy_table(family, family.policies(), ts.Points(["theta"], [1.0, 2.0]))
+    table = policy_table(family, policies, ts.Points(["theta"], [1.0, 2.0]))
     assert (table["performance"] == 1).all()
     assert (ts.loss(table, ts.Question("signed", epsilon=0.0)) == 0).all()
     assert (
@@ -120,8 +118,8 @@ def test_the_unreachable_state_has_far_models_and_no_divergence():
 
 
 def test_the_directionality_toy_has_its_numbers():
-    family = DirectionalityToy()
-    table = policy_table(family, family.policies(), ts.Points(["theta"], [1.0, 2.0]))
+    family, policies = TOYS.directionality_toy()
+    table = policy_table(family, policies, ts.Points(["theta"], [1.0, 2.0]))
     assert ts.loss(table, ts.Question("signed", epsilon=0.0)).values.tolist() == [
         [0, 5],
         [8, 0],
@@ -129,11 +127,7 @@ def test_the_directionality_toy_has_its_numbers():
     assert table["best_known"].values.tolist() == [10, 8]
 
 
-def test_built_ins_have_versioned_ids_and_rebuild_from_their_settings():
-    for cls in (UnreachableState, DirectionalityToy):
-        assert cls.id.endswith("-v1")
-        again = cls(**cls().settings())
-        assert np.array_equal(again.rewards, cls().rewards)
+def test_a_family_is_rebuilt_from_its_settings():
     family = random_family(5)
     again = TabularFamily(**family.settings())
     assert np.array_equal(again.transitions, family.transitions)

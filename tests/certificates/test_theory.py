@@ -23,11 +23,10 @@ from taskspace.certificates.paper.volume import (
 )
 from taskspace.errors import InvalidInputError
 from taskspace.systems.tabular import (
-    DirectionalityToy,
     TabularFamily,
     deterministic_policies,
 )
-from tests.certificates.worlds import line_table, policy_table
+from tests.certificates.worlds import TOYS, line_table, policy_table
 
 
 def loss_of(table, criterion="signed", judge="worst"):
@@ -330,8 +329,8 @@ def test_9_symmetry_is_about_sup_plus_inf(f, there, back):
 
 @pytest.mark.parametrize("epsilon", [4.9, 5.0, 7.9, 8.0])
 def test_9_in_the_toy_the_choice_matters_from_5_up_to_below_8(epsilon):
-    toy = DirectionalityToy()
-    table = policy_table(toy, toy.policies(), ts.Points(["theta"], [1.0, 2.0]))
+    toy, policies = TOYS.directionality_toy()
+    table = policy_table(toy, policies, ts.Points(["theta"], [1.0, 2.0]))
     sets = ts.Question("signed", "worst", epsilon=epsilon).sets(table)
     covers_both = sets.sizes == 2
     matters = bool(covers_both[0]) != bool(covers_both[1])

@@ -1,7 +1,9 @@
 """Small worlds with known answers, for the tests of certificates."""
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -89,3 +91,17 @@ class Sawtooth(System):
 def policy_table(system, policies, space):
     """A table of given policies, each at home in the context of its row."""
     return ts.evaluate_policies(system, policies, space, sources=space).table
+
+
+def _paper_toys():
+    file = Path(__file__).parents[2] / "examples" / "paper_toys.py"
+    spec = importlib.util.spec_from_file_location("paper_toys", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TOYS = _paper_toys()
+"""The example with the toys of the paper."""

@@ -13,8 +13,6 @@ SYSTEMS = Registry(
         "msd-v1": "taskspace.systems.linear.msd:MassSpringDamper",
         "cartpole-v1": "taskspace.systems.cartpole:CartPole",
         "pendulum-v1": "taskspace.systems.pendulum:Pendulum",
-        "directionality-toy-v1": "taskspace.systems.tabular:DirectionalityToy",
-        "unreachable-state-v1": "taskspace.systems.tabular:UnreachableState",
         "scalar-lqr-v1": "taskspace.systems.linear.preiss:ScalarLqr",
         "quadrotor-v1": "taskspace.systems.linear.preiss:Quadrotor",
     }

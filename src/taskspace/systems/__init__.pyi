@@ -38,8 +38,6 @@ from .linear.rates import rate_form as rate_form
 from .objective import Objective as Objective
 from .pendulum import Pendulum as Pendulum
 from .simulated import SimulatedSystem as SimulatedSystem
-from .tabular import DirectionalityToy as DirectionalityToy
 from .tabular import TabularFamily as TabularFamily
-from .tabular import UnreachableState as UnreachableState
 
 SYSTEMS: taskspace._util.lazy.Registry[type[System]]

@@ -7,7 +7,7 @@ $J(\theta, \pi) = \sum_s \mu^\theta(s) V_\pi^\theta(s)$, with $V$ from the linea
 Bellman equation (discounted) or by backward induction (finite horizon).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -226,88 +226,6 @@ class TabularFamily(System):
                 f"{shape}."
             )
         return policies.probabilities
-
-
-@dataclass(frozen=True, eq=False)
-class UnreachableState(TabularFamily):
-    """The family of the paper's Proposition 1: models far apart, performance equal.
-
-    States start, safe, critical, end; two actions; two steps; reward 1 for reaching
-    `end`. From `critical`, theta = 1 ends and theta = 2 goes back to `start`: the
-    kernels differ by 2 in the 1-norm there, the largest value there is. But no
-    policy reaches `critical`, so D = 0 between the contexts.
-
-    The reward of reaching `end` is paid on the step into it.
-
-    Version history:
-        unreachable-state-v1: first version.
-    """
-
-    values: ArrayLike = field(default=(1.0, 2.0), init=False)
-    transitions: ArrayLike = field(default=(), init=False)
-    rewards: ArrayLike = field(default=(), init=False)
-    start: ArrayLike = field(default=(1.0, 0.0, 0.0, 0.0), init=False)
-    discount: float | None = field(default=None, init=False)
-    horizon: int | None = field(default=2, init=False)
-    name: str = field(default="unreachable state", init=False)
-    id: ClassVar[str] = "unreachable-state-v1"
-
-    def __post_init__(self):
-        first, safe, critical, end = range(4)
-        transitions = np.zeros((2, 4, 2, 4))
-        transitions[:, first, 0, safe] = 1
-        transitions[:, first, 1, end] = 1
-        transitions[:, safe, :, end] = 1
-        transitions[0, critical, :, end] = 1
-        transitions[1, critical, :, first] = 1
-        transitions[:, end, :, end] = 1
-        # The expected reward of the step: the probability of entering `end`.
-        rewards = transitions[..., end].copy()
-        rewards[:, end] = 0
-        object.__setattr__(self, "transitions", transitions)
-        object.__setattr__(self, "rewards", rewards)
-        super().__post_init__()
-
-    @staticmethod
-    def policies(n_sources: int = 2) -> TabularPolicy:
-        """Return the paper's Π = {π} with π(start) = a1, for each source."""
-        return deterministic_policies([[0, 0, 0, 0]] * n_sources, n_actions=2)
-
-    def settings(self) -> dict[str, Any]:
-        """None: everything is given."""
-        return {}
-
-
-@dataclass(frozen=True, eq=False)
-class DirectionalityToy(TabularFamily):
-    """The paper's one-step example: D(1; 2) = 5, D(2; 1) = 8.
-
-    One state, actions A and B; rewards (10, 0) at theta = 1 and (5, 8) at theta = 2.
-    With the family {A, B} at both contexts the choice of the source matters for
-    ε in [5, 8): theta = 1 covers both contexts, theta = 2 does not.
-
-    Version history:
-        directionality-toy-v1: first version.
-    """
-
-    values: ArrayLike = field(default=(1.0, 2.0), init=False)
-    transitions: ArrayLike = field(default=(((1.0,), (1.0,)),), init=False)
-    rewards: ArrayLike = field(default=(((10.0, 0.0),), ((5.0, 8.0),)), init=False)
-    start: ArrayLike = field(default=(1.0,), init=False)
-    discount: float | None = field(default=None, init=False)
-    horizon: int | None = field(default=1, init=False)
-    name: str = field(default="directionality toy", init=False)
-    id: ClassVar[str] = "directionality-toy-v1"
-
-    @staticmethod
-    def policies(n_sources: int = 2) -> TabularPolicy:
-        """Return the common family {A, B}, for each source."""
-        both = deterministic_policies([[0], [1]], n_actions=2).probabilities
-        return TabularPolicy(np.repeat(both.reshape(1, 2, 1, 2), n_sources, axis=0))
-
-    def settings(self) -> dict[str, Any]:
-        """None: everything is given."""
-        return {}
 
 
 def deterministic_policies(actions: ArrayLike, n_actions: int) -> TabularPolicy:
