@@ -15,7 +15,6 @@ from .certifiers import CERTIFIERS as CERTIFIERS
 from .certifiers import certify as certify
 from .lipschitz.grid import estimate_rates as estimate_rates
 from .lipschitz.grid import margin_rule as margin_rule
-from .lipschitz.grid import radius_rule as radius_rule
 from .options import LossBounds as LossBounds
 from .options import Sampling as Sampling
 from .paper.balls import check_balls as check_balls

@@ -66,7 +66,7 @@ class GainLoops:
         Args:
             axes: numbers of the axes; for none the loops themselves.
         """
-        parts = [self]
+        parts: list[GainLoops] = [self]
         for axis in axes:
             ends = np.unique([self.boxes.low[:, axis], self.boxes.high[:, axis]])
             if len(ends) > 1:
@@ -88,7 +88,7 @@ class GainLoops:
 
     def _cut_at(self, axis: int, ends: Array) -> "list[GainLoops]":
         low, high = self.boxes.low, self.boxes.high
-        parts = []
+        parts: list[GainLoops] = []
         for first, last in pairwise(ends):
             some = np.flatnonzero((low[:, axis] <= last) & (high[:, axis] >= first))
             if not len(some):

@@ -1,9 +1,14 @@
 """How fast a closed loop forgets: the rate of its slowest mode."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from taskspace._util.arrays import Array
 from taskspace.systems.linear.measures.base import ClosedLoops, LoopMeasure
+
+if TYPE_CHECKING:
+    from taskspace.systems.base import Provenance
 
 
 class DecayRate(LoopMeasure):
@@ -13,6 +18,7 @@ class DecayRate(LoopMeasure):
     words: str = "a decay rate"
     unit: str = "per unit of time"
     larger_is_better: bool = True
+    provenance: "Provenance" = "computed"  # by plain eigenvalues
 
     def loop_values(self, loops: ClosedLoops) -> Array:
         """Return the rate of each loop.
