@@ -70,6 +70,7 @@ EXTRA_OF = {
     "pyarrow": "files",
     "stable_baselines3": "rl",
     "torch": "rl",
+    "zarr": "files",
 }
 """The extra of taskspace that installs a module."""
 

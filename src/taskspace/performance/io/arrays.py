@@ -9,7 +9,6 @@ attribute, or an array of one value.
 
 import importlib.util
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,14 +19,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.performance.io.cells import as_python, label
+from taskspace.performance.io.cells import label
 from taskspace.performance.io.columns import Choices
-from taskspace.performance.io.limits import (
-    check_cells,
-    check_file,
-    check_seal,
-    read_arrays,
-)
+from taskspace.performance.io.limits import check_cells, check_file, read_arrays
 from taskspace.performance.io.parts import Parts
 from taskspace.performance.table import ORIGINS, provenance_of
 from taskspace.spaces import Points
@@ -39,13 +33,9 @@ NAMES = {"source": "name_of_source", "target": "name_of_target"}
 FORMAT = "taskspace-matrix-1"
 """What NetCDF files and Zarr stores of ours say of themselves."""
 
-SEAL_KEY = b"taskspace.crc32c"
-"""Where a Parquet file has its checksum, and a zip file in its comment."""
-
 ARRAY_SUFFIXES = (".npy", ".npz", ".nc", ".zarr")
 
 NOTES = ("best_known_kind", "provenance", "n_episodes")
-SEALED = (*NOTES, *NAMES.values())
 
 NUMBERS = ("performance", "home", "home_performance", "best_known", "standard_error")
 
@@ -72,6 +62,8 @@ def read_array_file(path: Path) -> Arrays:
     """
     suffix = path.suffix.lower()
     if suffix == ".zarr":
+        if importlib.util.find_spec("zarr") is None:
+            raise MissingExtraError("Reading a Zarr store", "files")
         _refuse_pickles(path)
         return _read_dataset(path, "zarr", consolidated=False)
     check_file(path)
@@ -108,10 +100,6 @@ def _read_npz(path: Path) -> Arrays:
     for dim, key in NAMES.items():
         if dim in arrays:
             attrs[key] = arrays.pop(dim).tolist()
-    with zipfile.ZipFile(path) as archive:
-        comment = archive.comment
-    if comment.startswith(SEAL_KEY):
-        attrs["crc32c"] = comment.removeprefix(SEAL_KEY + b"=").decode()
     return Arrays(arrays, attrs)
 
 
@@ -165,12 +153,6 @@ def parts_from_arrays(contents: Arrays, origin: str, choices: Choices) -> Parts:
         choices: what the user says.
     """
     arrays, attrs = _checked(contents.arrays, origin), contents.attrs
-    if attrs.get("format") == FORMAT and attrs.get("crc32c") is None:
-        raise InvalidInputError(
-            f"{origin} is damaged: a file of taskspace has a checksum (crc32c), but "
-            "this one has none. If you changed it on purpose, take its format out."
-        )
-    check_seal(attrs.get("crc32c"), sealed_contents(arrays, attrs), origin)
     cells = arrays["performance"]
     if cells.ndim not in (2, 3) or 0 in cells.shape:
         raise InvalidInputError(
@@ -206,18 +188,6 @@ def parts_from_arrays(contents: Arrays, origin: str, choices: Choices) -> Parts:
         provenance=None if provenance is None else str(provenance),
         n_episodes=_episodes(attrs.get("n_episodes"), origin),
     )
-
-
-def sealed_contents(
-    arrays: Mapping[str, NDArray[Any]], attrs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what the checksum of an array file is of.
-
-    Args:
-        arrays: the arrays that have a meaning.
-        attrs: notes and names.
-    """
-    return {**arrays, **{key: as_python(attrs.get(key)) for key in SEALED}}
 
 
 def _checked(

@@ -1,13 +1,10 @@
 """What is refused of a file: too large for the memory, pickled, damaged."""
 
-import json
 import math
 import zipfile
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
@@ -91,49 +88,3 @@ def _check_member(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> None
     shape, _, dtype = read(file)
     if not dtype.hasobject and math.prod(shape) * dtype.itemsize > member.file_size:
         raise ValueError(f"{name} is shorter than its header says")
-
-
-BLOCK = 1_000_000
-
-
-def seal(contents: Mapping[str, Any]) -> str:
-    """CRC-32C of names and values, the same for every way to store them.
-
-    Args:
-        contents: arrays of numbers, texts, numbers and lists of them, by name; None
-            and empty entries do not count.
-    """
-    total = google_crc32c.Checksum()
-    for name, value in sorted(contents.items()):
-        if value is None:
-            continue
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-            total.update(json.dumps([name, value.shape]).encode())
-            for block in _blocks(np.ascontiguousarray(value).reshape(-1)):
-                total.update(block)
-        else:
-            total.update(json.dumps([name, value], default=str).encode())
-    return total.hexdigest().decode()
-
-
-def _blocks(values: NDArray[Any]) -> Iterator[bytes]:
-    """Return the bytes of numbers as 8-byte ones, some at a time."""
-    for first in range(0, len(values), BLOCK):
-        block = values[first : first + BLOCK].astype("<f8")
-        block[np.isnan(block)] = np.nan  # one NaN of many
-        yield block.tobytes()
-
-
-def check_seal(expected: Any, contents: Mapping[str, Any], origin: str) -> None:
-    """Refuse contents that are not those that were sealed.
-
-    Args:
-        expected: the seal in the file, None if it has none.
-        contents: what was read.
-        origin: what to call the file.
-    """
-    if expected is not None and str(expected) != seal(contents):
-        raise InvalidInputError(
-            f"{origin} is damaged: its checksum does not fit what it holds. If you "
-            "changed it on purpose, take its checksum (crc32c) out."
-        )

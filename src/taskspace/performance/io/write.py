@@ -1,8 +1,8 @@
 """Performance tables into files that `read_matrix` reads back."""
 
+import importlib.util
 import json
 import shutil
-import zipfile
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,10 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError
-from taskspace.performance.io.arrays import FORMAT, NAMES, SEAL_KEY, sealed_contents
-from taskspace.performance.io.cells import as_frame
+from taskspace.errors import InvalidInputError, MissingExtraError
+from taskspace.performance.io.arrays import FORMAT, NAMES
 from taskspace.performance.io.columns import STANDARD_ERROR, TARGET, means_something
 from taskspace.performance.io.files import FRAME_SUFFIXES, matrix_suffix, parquet
-from taskspace.performance.io.limits import seal
 from taskspace.performance.io.parts import contexts_of_names
 from taskspace.performance.io.text import escaped
 from taskspace.performance.io.wide import BEST_KNOWN
@@ -89,7 +87,7 @@ def _notes(table: xr.Dataset) -> dict[str, Any]:
 def _contents(
     table: xr.Dataset,
 ) -> tuple[dict[str, xr.Variable], dict[str, Any]]:
-    """Return variables and contexts as numbers, and notes, names and a checksum."""
+    """Return variables and contexts as numbers, and notes and names."""
     names = [name for name in VARIABLES if name in table]
     coords = [str(n) for n in table.coords if str(n).startswith(("source_", "target_"))]
     arrays = {name: table[name].variable for name in (*names, *coords)}
@@ -97,22 +95,17 @@ def _contents(
     for dim, key in NAMES.items():
         if dim in table.coords:
             attrs[key] = [str(name) for name in table[dim].values]
-    values = {name: array.values for name, array in arrays.items()}
-    return arrays, {**attrs, "crc32c": seal(sealed_contents(values, attrs))}
+    return arrays, attrs
 
 
 def _write_npz(table: xr.Dataset, path: Path) -> None:
     arrays, attrs = _contents(table)
-    total = attrs.pop("crc32c")
     names = {
         dim: np.array(attrs.pop(key), str) for dim, key in NAMES.items() if key in attrs
     }
     notes = {name: np.array(value) for name, value in attrs.items()}
     values = {name: array.values for name, array in arrays.items()}
     np.savez(path, allow_pickle=False, **values, **names, **notes)
-    # Apart from the members, so that it tells when one of them is lost.
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.comment = SEAL_KEY + b"=" + total.encode()
 
 
 def _write_dataset(table: xr.Dataset, path: Path) -> None:
@@ -126,6 +119,8 @@ def _write_dataset(table: xr.Dataset, path: Path) -> None:
     dataset = xr.Dataset(plain, attrs=attrs)
     if path.suffix == ".nc":
         dataset.to_netcdf(path, engine="scipy")
+    elif importlib.util.find_spec("zarr") is None:
+        raise MissingExtraError("Writing a Zarr store", "files")
     else:
         dataset.to_zarr(path, mode="w", consolidated=False)
 
@@ -145,14 +140,8 @@ def _write_frame(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _write_parquet(frame: pd.DataFrame, path: Path) -> None:
-    library = parquet("Writing")
-    import pyarrow
-
-    cells = as_frame(frame)
-    total = seal(dict(zip(cells.names, cells.columns, strict=True)))
-    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    notes = {**(table.schema.metadata or {}), SEAL_KEY: total}
-    library.write_table(table.replace_schema_metadata(notes), path)
+    parquet("Writing")
+    frame.to_parquet(path, index=False)
 
 
 def _frame(table: xr.Dataset) -> pd.DataFrame:
