@@ -194,7 +194,10 @@ def test_bounds_of_the_pendulum_are_not_exceeded_and_not_idle():
 
 
 def test_bounds_are_not_claimed_where_the_reward_may_be_another():
-    for options in ({"arguments": {"sutton_barto_reward": True}}, {"apply": print}):
+    for options in (
+        {"arguments": {"sutton_barto_reward": True}},
+        {"apply": "arguments"},
+    ):
         axes = [ContextAxis("gravity", 9.8)] if "apply" in options else ()
         system = GymnasiumSystem("CartPole-v1", axes, **options)
         assert system.return_bounds(np.ones((1, len(system.axes)))) is None

@@ -108,19 +108,8 @@ def test_a_forgotten_derived_field_is_a_dead_axis():
         assert dead_axes(environment_outcomes(system.environment), axes) == expected
 
 
-class ToldAtReset(gymnasium.Wrapper):
-    """A pendulum that takes its gravity in the options of a reset, once."""
-
-    def reset(self, *, seed=None, options=None):
-        self.unwrapped.g = (options or {}).get("g", 1.0)
-        return self.env.reset(seed=seed)
-
-
-def test_four_ways_to_apply_a_context():
+def test_two_ways_to_apply_a_context():
     axis = ContextAxis("gravity", 10.0, low=0.0)
-
-    def by_function(environment, context):
-        environment.unwrapped.g = context["gravity"]
 
     systems = [
         GymnasiumSystem(
@@ -130,14 +119,9 @@ def test_four_ways_to_apply_a_context():
             "Pendulum-v1", [axis], apply="arguments", attributes={"gravity": "g"},
             horizon=200,
         ),
-        GymnasiumSystem("Pendulum-v1", [axis], apply=by_function, horizon=200),
         GymnasiumSystem(
             lambda g: gymnasium.make("Pendulum-v1", g=g), [axis], apply="arguments",
             attributes={"gravity": "g"}, horizon=200,
-        ),
-        GymnasiumSystem(
-            lambda: ToldAtReset(gymnasium.make("Pendulum-v1")), [axis],
-            apply="options", attributes={"gravity": "g"}, horizon=200,
         ),
     ]  # fmt: skip
     policies = LinearGain(np.array([[[[0.0, 5.0, 1.0]]]]))
@@ -331,6 +315,9 @@ def test_mistakes_are_named():
         GymnasiumSystem("CartPole-v1", axes).environment(row)
     with pytest.raises(UnknownNameError, match="way to apply"):
         GymnasiumSystem("CartPole-v1", axes, apply="magic")
+    for former in ("options", print):
+        with pytest.raises(InvalidInputError, match="Let make be a function"):
+            GymnasiumSystem("CartPole-v1", axes, apply=former)
     with pytest.raises(UnknownNameError, match="axis in attributes"):
         GymnasiumSystem("CartPole-v1", axes, attributes={"mas": "masscart"})
     system = GymnasiumSystem("CartPole-v1", n_episodes=1)

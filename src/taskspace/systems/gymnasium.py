@@ -1,11 +1,12 @@
-"""Any Gymnasium environment as a system, with contexts set in one of four ways.
+"""Any Gymnasium environment as a system, with contexts set in one of two ways.
 
 | `apply` | a context reaches the environment by |
 |---|---|
 | `"attributes"` | attributes of the unwrapped environment, then `derived` ones anew |
 | `"arguments"` | arguments of `gymnasium.make` or of the function that makes it |
-| `"options"` | `reset(options=…)` of every episode |
-| a function | `apply(environment, context)`, which does whatever is needed |
+
+For anything else let `make` be a function of the context that builds the environment,
+with `apply="arguments"`.
 
 Environments compute some fields once, when they are made (a total mass, bounds of a
 space). A context that is set afterwards does not reach them, unless they are in
@@ -31,7 +32,7 @@ from taskspace.systems.parallel import parallel_map
 if TYPE_CHECKING:
     import gymnasium
 
-APPLY = ("attributes", "arguments", "options")
+APPLY = ("attributes", "arguments")
 
 SIDE_BY_SIDE = 64
 """Environments of one context that are kept open at a time."""
@@ -55,7 +56,7 @@ class GymnasiumSystem(EpisodicSystem):
             environment.
         context_axes: the parameters of a context. May be left out for the ids in
             `READY`, which also say how to apply them.
-        apply: how a context reaches the environment; see this module.
+        apply: `"attributes"` or `"arguments"`; see this module.
         attributes: attribute (or argument) of each axis whose name differs from the
             axis; dots lead into objects, as in `"model.opt.timestep"`.
         derived: attributes that depend on others, as functions of the unwrapped
@@ -101,7 +102,14 @@ class GymnasiumSystem(EpisodicSystem):
                 )
             object.__setattr__(self, "context_axes", ready.axes)
             object.__setattr__(self, "apply", ready.apply)
-        if not callable(self.apply) and self.apply not in APPLY:
+        is_ready = ready is not None and self.apply is ready.apply
+        if not is_ready and (callable(self.apply) or self.apply == "options"):
+            raise InvalidInputError(
+                "apply must be 'attributes' or 'arguments', but got "
+                f"{self.apply!r}. Let make be a function that takes the context as "
+                "arguments and builds the environment, with apply='arguments'."
+            )
+        if not is_ready and self.apply not in APPLY:
             raise UnknownNameError("way to apply a context", self.apply, APPLY)
         own = f"gymnasium:{self.make}" if isinstance(self.make, str) else self.id
         object.__setattr__(self, "id", self.name or own)
@@ -171,10 +179,6 @@ class GymnasiumSystem(EpisodicSystem):
             physics: Any = environment.unwrapped
             for name, value in named.items():
                 _set_attribute(physics, self.attributes.get(name, name), value)
-        elif self.apply == "options":
-            environment = _with_options(
-                environment, {self.attributes.get(n, n): v for n, v in named.items()}
-            )
         for name, function in self.derived.items():
             _set_attribute(environment.unwrapped, name, function(environment.unwrapped))
         return environment
@@ -240,22 +244,6 @@ class GymnasiumSystem(EpisodicSystem):
         return returns.mean(-1, dtype=np.float64)
 
 
-def _with_options(
-    environment: "gymnasium.Env", options: dict[str, float]
-) -> "gymnasium.Env":
-    """Return an environment whose every reset is told the context."""
-    import gymnasium
-
-    class Told(gymnasium.Wrapper):
-        """Adds the context to the options of each reset."""
-
-        def reset(self, *, seed=None, options=None):
-            return self.env.reset(seed=seed, options={**(options or {}), **told})
-
-    told = options
-    return Told(environment)
-
-
 def gymnasium_system(
     env_id: str,
     *,
@@ -279,8 +267,8 @@ def gymnasium_system(
             `attribute` (where the name differs). A default that is left out is read
             from the environment; names alone may be a list. Not needed for the ids
             in `READY`, whose axes keep their meaning when they are named.
-        apply: `"attributes"` of the unwrapped environment, `"arguments"` of
-            `gymnasium.make`, or `"options"` of `reset`.
+        apply: `"attributes"` of the unwrapped environment, or `"arguments"` of
+            `gymnasium.make`.
         arguments: further arguments for making an environment.
         horizon: steps after which an episode is cut.
         n_episodes: episodes that make up one performance.
