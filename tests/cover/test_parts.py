@@ -10,7 +10,6 @@ import pytest
 
 from taskspace.cover import (
     Cover,
-    budget_profile,
     find_cover,
     greedy_cover,
     least_mean,
@@ -410,18 +409,3 @@ def test_what_does_not_fit_together_is_refused_in_words(losses):
     with pytest.raises(InvalidInputError, match="above −inf"):
         least_mean(np.full((2, 2), -np.inf), 1)
     assert find_cover(sets, method="minimum", budget=2).size == 2
-
-
-def test_worst_and_mean_against_the_number_of_sources(losses):
-    small = losses[:7, :25]
-    points = budget_profile(small, [3, 1, 2])
-    assert [point.budget for point in points] == [1, 2, 3]
-    for point in points:
-        chosen = [small[list(c)].min(0) for c in combinations(range(7), point.budget)]
-        assert point.worst == point.worst_bound == min(row.max() for row in chosen)
-        assert point.mean == pytest.approx(min(row.mean() for row in chosen), rel=1e-12)
-        assert point.mean == point.mean_bound
-    with pytest.raises(InvalidInputError, match="numbers >= 1"):
-        budget_profile(small, [0])
-    with pytest.raises(InvalidInputError, match="finite loss"):
-        budget_profile(np.full((2, 2), np.inf), [1])

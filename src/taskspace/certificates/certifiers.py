@@ -63,19 +63,21 @@ def certify(
         bounds: what you know of the losses between the targets.
         selection: numbers of the sources to certify; by default they are searched
             for, as few as possible.
-        time_limit: seconds for all of it; compiling the kernels, once per
-            installation, comes on top.
+        time_limit: processor seconds for all of it; reading the table and compiling
+            the kernels, once per installation, come on top.
         seed: of the cover engine, and of samples together with all that they judge.
         progress: told what is being done.
     """
-    progress = progress or silent
+    progress, clock = progress or silent, Clock(time_limit)
     study, question = as_study(study), as_question(question)
     if study.experiment is not None and study.policies is not None:
         study.require_system()  # code that is not trusted is no reason to prove less
     if bounds.rates is not None:
         question.check_single("A Lipschitz constant")
     told = (sampling, bounds, selection, seed, progress)
-    case = Case(study, question, *told, clock=Clock(time_limit))
+    question.table_of(study)  # reading and measuring are not charged
+    clock.restart()
+    case = Case(study, question, *told, clock=clock)
     _ = case.rate_check  # constants that the table contradicts end it here
     names = list(CERTIFIERS)
     if not question.rule.compares_with_home and not _is_small(study):

@@ -16,9 +16,7 @@ from .methods.mean import least_mean as least_mean
 from .methods.minimum import minimum_cover as minimum_cover
 from .methods.registry import CoverMethod as CoverMethod
 from .methods.registry import cover_method as cover_method
-from .tolerance.budget import BudgetPoint as BudgetPoint
 from .tolerance.budget import SmallestEpsilon as SmallestEpsilon
-from .tolerance.budget import budget_profile as budget_profile
 from .tolerance.budget import least_cover as least_cover
 from .tolerance.budget import settle_ties as settle_ties
 from .tolerance.budget import smallest_epsilon as smallest_epsilon

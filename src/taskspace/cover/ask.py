@@ -106,24 +106,24 @@ class CoverProblem:
         self,
         budget: int,
         *,
-        leave_out: bool = False,
         time_limit: float = 60.0,
         seed: int = 0,
         progress: Progress | None = None,
     ) -> SmallestEpsilon:
-        """Return the smallest tolerance that the criterion allows and a budget meets.
+        """Return the smallest tolerance that a budget meets.
+
+        It is about the targets that some source serves at a finite loss.
 
         Args:
             budget: number of sources.
-            leave_out: answer for the targets that some source serves at a finite loss.
-            time_limit: seconds.
+            time_limit: processor seconds.
             seed: of the random choices.
             progress: called after each tolerance that was tried.
         """
         losses = losses_of(self.study, self.question)
         allowed = np.delete(losses.values, list(self.exclude), axis=0)
         alone = np.flatnonzero(~np.isfinite(allowed).any(0))
-        if leave_out and len(alone):
+        if len(alone):
             served = np.setdiff1d(np.arange(allowed.shape[1]), alone)
             losses = losses.isel(target=served)
         least = smallest_epsilon(
@@ -135,25 +135,16 @@ class CoverProblem:
             seed=seed,
             progress=progress,
         )
-        if leave_out:
-            least = replace(least, left_out=tuple(alone.tolist()))
         if least.upper < np.inf:
-            return least
+            return replace(least, left_out=tuple(alone.tolist()))
         if not least.is_impossible:
             raise InvalidInputError(
                 f"{least.statement} Give more time than {time_limit:g} s with "
                 "--time-limit."
             )
-        reason = ""
-        if len(alone) and not leave_out:
-            names = self.target_names
-            target = names[alone[0]] if names else alone[0]
-            more = f" (nor have {len(alone) - 1} more)" if len(alone) > 1 else ""
-            reason = f"target {target} has no source of finite loss{more}"
         raise InvalidInputError(
-            f"{least.say(reason=reason)} Leave such targets out with leave_out=True "
-            "(--unservable leave-out), or give a tolerance (--epsilon): then a budget "
-            "serves as many targets as it can."
+            f"{least.statement} Give a tolerance: then a budget serves as many targets "
+            "as it can."
         )
 
     def cover_within(self, least: SmallestEpsilon) -> Cover:

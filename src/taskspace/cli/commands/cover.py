@@ -198,7 +198,6 @@ def _ask(
     assert options.budget is not None
     least = problem.smallest_tolerance(
         options.budget,
-        leave_out=True,
         time_limit=limit,
         seed=seed,
         progress=search_progress(report, limit, "ε in [{:.4g}, {:.4g}]"),

@@ -115,20 +115,14 @@ class Branching:
 
     # --- the search -----------------------------------------------------------------
 
-    def run(
-        self,
-        clock: Clock,
-        report: Callable[[], object] = lambda: None,
-        max_nodes: int | None = None,
-    ) -> None:
+    def run(self, clock: Clock, report: Callable[[], object] = lambda: None) -> None:
         """Search until solved or out of time.
 
         Args:
             clock: whose time limit counts.
             report: called after every node.
-            max_nodes: nodes at most; None for as many as time allows.
         """
-        while self._heap and clock.left > 0 and self._count != max_nodes:
+        while self._heap and clock.left > 0:
             _, _, node = heapq.heappop(self._heap)
             is_root = self._count == 0
             if self._bound(node, clock, is_root) or self._decide(node):

@@ -40,7 +40,6 @@ def least_mean(
     exclude: Sequence[int] = (),
     leave_out: bool = False,
     time_limit: float = 60.0,
-    max_nodes: int | None = None,
     progress: Progress | None = None,
 ) -> Cover:
     """Find the sources of least mean loss, every target served by the best of them.
@@ -57,8 +56,6 @@ def least_mean(
         leave_out: take the mean over the targets that some source serves (within
             epsilon); the others are the cover's `uncoverable`.
         time_limit: processor seconds.
-        max_nodes: nodes of the search at most, an even number; None for as many as
-            time allows.
         progress: called now and then with the bounds of the least mean.
 
     Returns:
@@ -89,7 +86,7 @@ def least_mean(
         raise InvalidInputError("Some target must have a weight above 0 and a source.")
     search = _Search(allowed, weights, budget, *limits)
     _begin(search, clock, epsilon)
-    search.run(clock, progress or silent, max_nodes)
+    search.run(clock, progress or silent)
     chosen = search.selection
     worst = float(allowed[np.ix_(chosen, weights > 0)].min(axis=0).max())
     if not _rule(losses).allows_negative_epsilon:
@@ -101,7 +98,7 @@ def least_mean(
         chosen,
         lower_bound=0,
         lower_bound_kind=search.branching.kind,
-        stop_reason=search.stop_reason(clock),
+        stop_reason="proven optimal" if search.is_optimal else "time limit",
         clock=clock,
         budget=budget,
         mean_loss=round_down(search.cost / total),
@@ -189,13 +186,7 @@ class _Search:
         """Whether bound and selection meet."""
         return self.lower >= self.cost
 
-    def stop_reason(self, clock: Clock) -> str:
-        """Return why the search stopped."""
-        if self.is_optimal:
-            return "proven optimal"
-        return "time limit" if clock.left <= 0 else "step limit"
-
-    def run(self, clock: Clock, report: Progress, max_nodes: int | None) -> None:
+    def run(self, clock: Clock, report: Progress) -> None:
         """Branch until solved or out of time."""
         total = float(self.weights.sum())
 
@@ -203,7 +194,7 @@ class _Search:
             low, high = float(self.lower) / total, float(self.cost) / total
             report("search", low, high, "mean loss")
 
-        self.branching.run(clock, tell, max_nodes)
+        self.branching.run(clock, tell)
 
 
 def _begin(search: _Search, clock: Clock, epsilon: float | None) -> None:

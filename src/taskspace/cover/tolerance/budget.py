@@ -1,7 +1,7 @@
 """The smallest tolerance that a number of sources can meet, with a proof."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
 from taskspace.cover.base import Cover, listed
-from taskspace.cover.methods.mean import least_mean
 from taskspace.cover.methods.minimum import N_ROUNDS
 from taskspace.cover.problem import check_budget, losses_of, restrict
 from taskspace.cover.tolerance.search import ToleranceSearch
 from taskspace.cover.tolerance.thresholds import MatrixLosses
-from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
@@ -24,7 +22,6 @@ MAX_SETTLED_PAIRS = 10**6
 """Pairs of a source and a target up to which ties between covers are settled."""
 _FIRST_STAGES = N_ROUNDS + 1  # of work at each tolerance, before any gets more
 _TIE_STAGES = 3  # of work that settling ties may take at each tolerance
-_NODES = 2000  # of the tree of a mean, in a profile of budgets
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,12 +76,11 @@ class SmallestEpsilon:
             "left_out": list(self.left_out),
         }
 
-    def say(self, *, scope: str = "", reason: str = "") -> str:
+    def say(self, *, scope: str = "") -> str:
         """Return the answer as a sentence, with what must be said beside it.
 
         Args:
             scope: which table a proof is about, such as `"on the given table"`.
-            reason: why no selection serves every target, if that is known.
         """
         many = "1 source" if self.budget == 1 else f"{self.budget} sources"
         proven = f"proven {scope}" if scope else "proven"
@@ -92,8 +88,7 @@ class SmallestEpsilon:
         if self.left_out:
             every += f" but the {len(self.left_out):,} of no finite loss"
         if self.is_impossible:
-            why = f"; {reason}" if reason else ""
-            return f"No {many} serve {every} within any tolerance: {proven}{why}."
+            return f"No {many} serve {every} within any tolerance: {proven}."
         if self.upper == np.inf:
             return (
                 f"No {many} that serve {every} were found in time; within less "
@@ -292,84 +287,3 @@ def settle_ties(
         return cover
     losses = question.losses(study).values
     return least_cover(cover, losses, time_limit=time_limit, seed=seed)
-
-
-@dataclass(frozen=True)
-class BudgetPoint:
-    """What a number of sources can reach.
-
-    Args:
-        budget: number of sources.
-        worst: the largest loss that the best selection leaves; inf if none was found.
-        worst_bound: no selection leaves less.
-        mean: the mean loss of the best selection, None where none serves all targets.
-        mean_bound: no selection has a smaller mean.
-    """
-
-    budget: int
-    worst: float
-    worst_bound: float
-    mean: float | None
-    mean_bound: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as plain JSON values."""
-        return asdict(self)
-
-
-def budget_profile(
-    losses: Any,
-    budgets: Sequence[int],
-    *,
-    time_limit: float = 60.0,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> list[BudgetPoint]:
-    """Find the least worst loss and the least mean loss of each number of sources.
-
-    Args:
-        losses: loss matrix `(source, target)`, xarray or NumPy; may hold infinities,
-            but each target must have a finite one.
-        budgets: numbers of sources, each `>= 1`.
-        time_limit: processor seconds for all together.
-        seed: of the random choices.
-        progress: called after each number.
-
-    Returns:
-        One point per number, ascending. A selection of fewer sources is one of more,
-        so that no bound and no loss rises.
-    """
-    clock, numbers = Clock(time_limit), sorted(set(budgets))
-    matrix, report = np.asarray(losses, np.float64), progress or silent
-    if not numbers or numbers[0] < 1:
-        raise InvalidInputError(
-            f"Budgets must be numbers >= 1, but got {list(budgets)}."
-        )
-    if not np.isfinite(matrix).any(axis=0).all():
-        raise InvalidInputError(
-            "Every target must have a source of finite loss, but target "
-            f"{int(np.argmin(np.isfinite(matrix).any(axis=0)))} has none."
-        )
-    points: list[BudgetPoint] = []
-    none = np.zeros(0, np.int64)
-    for k, budget in enumerate(numbers):
-        least = _smallest(
-            MatrixLosses(matrix), budget, (none, none), clock, seed, silent,
-            max_stages=_FIRST_STAGES,
-        )  # fmt: skip
-        try:
-            mean = least_mean(losses, budget, time_limit=clock.left, max_nodes=_NODES)
-        except InvalidInputError:  # so few sources do not serve all targets
-            mean = None
-        before = points[-1] if points else None
-        points.append(
-            BudgetPoint(
-                budget=budget,
-                worst=min(least.upper, before.worst if before else np.inf),
-                worst_bound=least.lower,
-                mean=None if mean is None else mean.mean_loss,
-                mean_bound=None if mean is None else mean.lower_bound,
-            )
-        )
-        report("budgets", k + 1, len(numbers), f"{budget} sources")
-    return points

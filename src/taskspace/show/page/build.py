@@ -18,7 +18,6 @@ from taskspace.questions import Question
 from taskspace.show.page.data import PageData, choose_rows, page_data
 from taskspace.show.page.html import render
 from taskspace.show.page.layers import Layer, make_layer
-from taskspace.show.page.lists import make_lists
 
 SMALL_CELLS = 4_000_000
 """Up to this many pairs every criterion is worked out, not only those asked for."""
@@ -108,9 +107,6 @@ def collect(
         "question": {"path": path, "lower_is_better": False, "contexts": None},
         **(about or {}),
     }
-    lists = make_lists(table, layers[0], time_limit=time_limit / 4, seed=seed)
-    if lists is not None:
-        text["tables"] = [*text.get("tables", ()), *lists]
     return page_data(table, layers, rows, about=text, labels=labels)
 
 
