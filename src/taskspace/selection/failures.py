@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from taskspace._util.arrays import Array
+from taskspace._util.decimals import decimal_text
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.store.base import REGION, TRAINED
 from taskspace.questions import Question
@@ -41,7 +42,8 @@ def bad_sources(
                 continue
             problem = (
                 "bad at home",
-                f"its loss at home is {losses.min():g}, more than {question.epsilon:g}",
+                f"its loss at home is {losses.min():g}, more than "
+                f"{decimal_text(question.epsilon)}",
             )
         bad.append(
             {

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from taskspace._util.decimals import decimal_text
 from taskspace._util.words import round_to_side
 from taskspace.cli.output import (
     console,
@@ -151,9 +152,9 @@ def _show_losses(answer: CoverAnswer, question: Question, quantity: str) -> None
     )
     if answer.misleads:
         warn(
-            f"That exceeds ε = {question.epsilon:g}: the signed criterion compares "
-            "each policy with its own score at home, so a poor policy covers much. Use "
-            "--criterion regret to deploy."
+            f"That exceeds ε = {decimal_text(question.epsilon)}: the signed criterion "
+            "compares each policy with its own score at home, so a poor policy covers "
+            "much. Use --criterion regret to deploy."
         )
 
 

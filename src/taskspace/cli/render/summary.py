@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+from taskspace._util.decimals import decimal_text
 from taskspace.cli.options import question_options
 from taskspace.cli.output import console, number, percent, show_table, shown, warn
 from taskspace.cover import CoverAnswer
@@ -102,12 +103,12 @@ def _print_covers(
     if n_lost:
         warn(
             f"No source serves {n_lost:,} of the {n_targets:,} targets "
-            f"within ε = {question.epsilon:g}."
+            f"within ε = {decimal_text(question.epsilon)}."
         )
     misleading = [answer.worst_regret for answer in answers if answer.misleads]
     if misleading:
         warn(
-            f"A signed cover within ε = {question.epsilon:g} leaves a "
+            f"A cover of {question.rule.short(question.epsilon)} leaves a "
             f"regret of up to {number(max(misleading))}: it compares each policy with "
             "its own score at home, so a poor policy covers much. Use the regret "
             "criterion to deploy."

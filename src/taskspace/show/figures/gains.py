@@ -55,8 +55,8 @@ def design_plot(made: Design) -> DesignPlot:
     least = made.lower_bound_all
     proven = "the least of any" if least == made.size else f"at least {least} of any"
     return DesignPlot(
-        f"{made.size} designed gains, {proven}: {made.question.criterion} ≤ "
-        f"{made.epsilon:.4g}",
+        f"{made.size} designed gains, {proven}: "
+        f"{made.question.rule.short(made.epsilon)}",
         (names[0], names[1]),
         made.gains.reshape(made.size, 2).tolist(),
         optimal.reshape(-1, 2).tolist(),

@@ -83,7 +83,7 @@ def map_title(cover: Cover) -> str:
         cover: the cover.
     """
     question = cover.question
-    asked = f"{question.criterion} ≤ {question.epsilon:g}, " if question else ""
+    asked = f"{question.rule.short(question.epsilon)}, " if question else ""
     covered = f"{100 * cover.coverage:.4g} % covered"
     return f"{n_sources(cover.size)} ({cover.method}), {asked}{covered}"
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
+from taskspace._util.decimals import decimal_text
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, Policy
 from taskspace.systems.linear.controllers import (
@@ -32,8 +33,9 @@ class Measure(ABC):
     """Its unit, empty for a pure number."""
     larger_is_better: bool
     """Which way it is good."""
-    provenance: "Provenance" = "exact"
-    """What its values may be called for a system whose J is `exact`."""
+    provenance: "Provenance" = "given"
+    """What its values may be called for a system whose J is `exact`. Those here are
+    plain floating point: proofs of them are by boxes (`LevelEnclosure`)."""
     is_of_any_system: bool = False
     """Whether it is of other systems than linear ones, too."""
 
@@ -74,8 +76,8 @@ class Measure(ABC):
         """
         unit = f" {self.unit}" if self.unit else ""
         if self.larger_is_better:
-            return f"{self.words} of at least {-epsilon:g}{unit}"
-        return f"{self.words} of at most {epsilon:g}{unit}"
+            return f"{self.words} of at least {decimal_text(0.0 - epsilon)}{unit}"
+        return f"{self.words} of at most {decimal_text(epsilon)}{unit}"
 
 
 PER_LOOP = ("F", "E", "U", "Y", "W", "Z", "stable")

@@ -32,7 +32,6 @@ class OwnMeasure(Measure):
         words: what it is, for sentences.
     """
 
-    provenance = "given"
     is_of_any_system = True
 
     def __init__(
