@@ -22,6 +22,7 @@ __all__ = [
     "Mlp",
     "Policy",
     "TabularPolicy",
+    "check_storable",
     "register_policy",
 ]
 
@@ -389,6 +390,21 @@ def policy_class(kind: str) -> type[Policy]:
         kind: what a file says.
     """
     return POLICY_KINDS.get(kind) or type("_Stored", (_Stored,), {"kind": kind})
+
+
+def check_storable(cls: type[Policy]) -> None:
+    """Refuse policies that no file can hold.
+
+    Args:
+        cls: the class of a stack of policies.
+    """
+    if getattr(cls, "kind", "") not in POLICY_KINDS:
+        raise InvalidInputError(
+            f"Policies of the class {cls.__name__} cannot be stored in a run. Let the "
+            "trainer return arrays (Mlp, LinearGain), or a class of your own that you "
+            "register: taskspace.policies.register_policy(KIND, CLASS). Python objects "
+            "are for ts.evaluate and ts.select, in memory."
+        )
 
 
 def register_policy(kind: str, cls: type[Policy]) -> type[Policy]:

@@ -29,6 +29,7 @@ from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results, Scores, answer, cover_settings
 from taskspace.runs.store import RunStore
 from taskspace.runs.takeover import Before, check_ours, locked
+from taskspace.trainers.base import check_stored
 
 CHECKED = 5.0
 """Seconds without a result after which workers are looked for."""
@@ -86,6 +87,7 @@ def run_experiment(
     began = time.perf_counter()
     report = report or silent
     out = Path(out)
+    check_stored(experiment.built_trainer)
     check_ours(out)
     with locked(out):
         run = RunStore.create(out, experiment)

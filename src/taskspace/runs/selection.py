@@ -36,6 +36,7 @@ from taskspace.selection.selecting import (
     new_selection_ledger,
 )
 from taskspace.spaces import Space
+from taskspace.trainers.base import check_stored
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,7 @@ def run_selection(
     space = experiment_candidates(experiment)
     if full_table is not None:
         check_full_table(full_table, space, targets)
+    check_stored(experiment.built_trainer)
     check_ours(out)
     with locked(out):
         ledger = new_selection_ledger(

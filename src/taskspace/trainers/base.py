@@ -2,18 +2,18 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.errors import require
-from taskspace.policies import Policy
+from taskspace.policies import Policy, check_storable
 from taskspace.progress import Progress
 from taskspace.spaces import Space, require_space
 from taskspace.systems.base import System
 
-__all__ = ["Trained", "Trainer", "check_tasks", "context_seed"]
+__all__ = ["Trained", "Trainer", "check_stored", "check_tasks", "context_seed"]
 
 P = TypeVar("P", bound=Policy, covariant=True)
 
@@ -118,6 +118,24 @@ def check_tasks(system: System, trainer: Trainer, *spaces: Space) -> None:
     require(trainer, Trainer, "a trainer, e.g. ts.trainers.Lqr()")
     for space in spaces:
         require_space(space)
+
+
+def check_stored(trainer: Trainer) -> None:
+    """Refuse a trainer whose policies no run can hold, before anything is trained.
+
+    What `train` says that it returns is believed, e.g. `Trained[LinearGain]`; where it
+    says nothing, the first training shows it.
+
+    Args:
+        trainer: makes the policies of a run.
+    """
+    try:
+        returned = get_type_hints(type(trainer).train).get("return")
+    except (NameError, TypeError):  # a name that only type checkers know
+        return
+    for cls in get_args(returned):
+        if isinstance(cls, type) and issubclass(cls, Policy):
+            check_storable(cls)
 
 
 def context_seed(seed: int, context: NDArray[np.float64]) -> np.random.SeedSequence:

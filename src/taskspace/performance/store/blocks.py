@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
+from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.performance.io.limits import read_arrays
 from taskspace.performance.table import DIMS
 from taskspace.performance.work import Task, TrainedBlock
-from taskspace.policies import POLICY_KINDS, Policy, policy_class
+from taskspace.policies import Policy, check_storable, policy_class
 from taskspace.trainers.base import Trained
 
 LEVEL = 1  # of compression: returns shrink tenfold, costs a little, both at once
@@ -184,13 +184,7 @@ def pack_policies(block: TrainedBlock) -> bytes:
         block: policies, counts and scores at home.
     """
     policies = block.trained.policies
-    kind = getattr(policies, "kind", "")
-    if kind not in POLICY_KINDS:
-        raise InvalidInputError(
-            f"Policies of the class {type(policies).__name__} cannot be stored yet. "
-            "Register it in the module that defines it: "
-            "taskspace.policies.register_policy(KIND, CLASS)."
-        )
+    check_storable(type(policies))
     settings = {
         key: str(value) if value in (np.inf, -np.inf) else value
         for key, value in policies.settings().items()
