@@ -343,7 +343,8 @@ class FakeClock:
 
     now = 0.0
 
-    def __init__(self, limit=None):
+    def __init__(self, limit=None, *, on_wall=False):
+        assert on_wall  # episodes may be played by other processes
         self.end = np.inf if limit is None else FakeClock.now + limit
 
     @property

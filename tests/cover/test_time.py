@@ -110,3 +110,9 @@ def test_a_solver_that_knows_the_wall_gets_at_most_five_times_what_is_left():
     assert clock.left > 9.8  # sleeping costs nothing
     wall, left = clock.wall_left, clock.left
     assert 4 * left < wall <= 5 * left * (1 + 1e-3)
+
+
+def test_a_clock_on_the_wall_counts_what_other_processes_do():
+    clock = Clock(10.0, on_wall=True)
+    time.sleep(0.2)
+    assert clock.left < 9.9

@@ -19,14 +19,17 @@ class Clock:
     """Processor seconds since it was made, and what is left of a limit.
 
     Args:
-        limit: processor seconds; None means no limit.
+        limit: seconds; None means no limit.
+        on_wall: count wall-clock seconds: for work that other processes do, such as
+            playing episodes.
     """
 
-    def __init__(self, limit: float | None = None):
+    def __init__(self, limit: float | None = None, *, on_wall: bool = False):
         if limit is not None and not limit >= 0:
             raise InvalidInputError(
                 f"time_limit >= 0 must hold, but got time_limit={limit}."
             )
+        self._on_wall = on_wall
         self._limit = float("inf") if limit is None else float(limit)
         self.restart()
 
@@ -48,8 +51,9 @@ class Clock:
 
     @property
     def left(self) -> float:
-        """Processor seconds left of the limit, at least 0."""
-        return max(0.0, self._limit - self.spent)
+        """Seconds left of the limit, at least 0."""
+        spent = self.seconds if self._on_wall else self.spent
+        return max(0.0, self._limit - spent)
 
     @property
     def wall_left(self) -> float:

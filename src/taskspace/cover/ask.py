@@ -78,7 +78,7 @@ class CoverProblem:
 
         Args:
             method: one of `METHODS`.
-            time_limit: seconds.
+            time_limit: processor seconds.
             seed: of the random choices.
             options: `share`, `budget` and `progress`, as the method takes them.
         """

@@ -39,7 +39,7 @@ def certify_library_operation(
             held so far beyond its region.
         constant: axes that do not change while the plant runs, though their values are
             not known: the stiffness of one machine.
-        time_limit: seconds.
+        time_limit: processor seconds.
     """
     if not isinstance(system, LinearSystem) or not isinstance(
         library.policies, LinearGain
@@ -89,7 +89,7 @@ def with_operation(
         system: the linear family that they control.
         hysteresis: of the selector, a share of the width of each axis.
         constant: axes that do not change while the plant runs.
-        time_limit: seconds.
+        time_limit: processor seconds.
     """
     proven = certify_library_operation(
         library,

@@ -91,7 +91,7 @@ def bound_all_gains(
         mask: which entries of a gain are free, shape `(n_inputs, n_states)`; the others
             are zero. All where None.
         goal: a number that is known to be enough, where the search ends.
-        time_limit: seconds; the bound grows until then.
+        time_limit: processor seconds; the bound grows until then.
         progress: told the bound and the goal.
 
     Example:

@@ -164,7 +164,7 @@ def design(
             that they serve worst are added to the targets, for the design and for the
             bound, until none are left on a grid up to eight times as fine. That is no
             proof for the box yet: `ts.certify` is.
-        time_limit: seconds, of which about half are for the bound.
+        time_limit: processor seconds, of which about half are for the bound.
         seed: of the restarts.
         keep: a file in which the best gains are kept as they are found; the same call
             goes on from there.

@@ -115,7 +115,7 @@ class CoverSpec:
     Args:
         methods: names of cover methods.
         n_repeats: random selections, for the spread of the `random` method.
-        time_limit: seconds for each of the searches that can go on for ever.
+        time_limit: processor seconds for each of the searches that can go on for ever.
     """
 
     methods: tuple[str, ...] = ("greedy", "uniform", "random")

@@ -61,7 +61,7 @@ def fewest_trainings(
         question: what was covered.
         selector: who chose; its candidates are those of the table.
         full_table: the table of its candidates; see `check_full_table`.
-        time_limit: seconds for the smallest cover.
+        time_limit: processor seconds for the smallest cover.
     """
     extra = _sources_of(full_table).left(selector.candidates.space.points)
     if extra.any():  # sources that are no candidates

@@ -85,7 +85,7 @@ def select(
             have no other.
         executor: trains in other processes, e.g. a `ProcessPoolExecutor`; in this one
             if left out.
-        cover_time_limit: seconds for the cover of what is trained.
+        cover_time_limit: processor seconds for the cover of what is trained.
         progress: told after each training how many targets are covered.
     """
     tried = space if targets is None else targets
@@ -225,7 +225,7 @@ def conclude(
         selection: the selection.
         reason: why it stopped.
         full_table: the table of all candidates, where it is known.
-        cover_time_limit: seconds for the cover of what is trained.
+        cover_time_limit: processor seconds for the cover of what is trained.
     """
     ledger, question = selection.ledger, selection.question
     if full_table is not None and selection.moves:

@@ -231,7 +231,7 @@ def certify_cover(
         max_boxes: budget; boxes that are open when it is spent stay open. Less for
             many sources.
         max_depth: how often a cell is cut in two along each axis, on average.
-        time_limit: seconds after which open boxes stay open.
+        time_limit: processor seconds after which open boxes stay open.
         until_failure: stop cutting once a context is found at which all fail.
 
     Returns:

@@ -55,7 +55,7 @@ def certified_cover(
         system: the tasks.
         space: its box is what gets covered.
         epsilon: tolerance.
-        time_limit: seconds for all of it; what is decided late stays open.
+        time_limit: processor seconds for all of it; what is decided late stays open.
         n_cells: see `box_edges`.
         candidates: sources to choose from. By default all of them up to
             `MAX_CANDIDATES`, beyond that as many, evenly spread, unless these leave

@@ -105,7 +105,7 @@ def certify_operation(
         constant: axes that do not change while the plant runs, though their values are
             not known: the matrices may depend on them.
         band: the part of each axis, by name, by which the hysteresis dilated them.
-        time_limit: seconds.
+        time_limit: processor seconds.
     """
     clock = Clock(time_limit)
     axes = [axis.name for axis in loops.system.axes]

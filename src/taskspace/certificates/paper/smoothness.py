@@ -189,7 +189,7 @@ def compare_covers(
         family: the tasks; its values are sources and targets.
         policies: a stack, one row a value of the family.
         epsilon: tolerance of the signed criterion.
-        time_limit: seconds for each cover.
+        time_limit: processor seconds for each cover.
         allow_horizon: see `model_smoothness`.
     """
     by_model = model_sets(family, epsilon, allow_horizon=allow_horizon)

@@ -39,7 +39,7 @@ def certify_fresh(case: Case) -> list[Certificate]:
     if not isinstance(system, EpisodicSystem) or policies is None:
         return []
     share = 1.0 if sampling.distribution is None else FRESH_SHARE
-    clock, progress = Clock(share * case.clock.left), case.progress
+    clock, progress = Clock(share * case.clock.left, on_wall=True), case.progress
     table, assignment, pilot = case.table, case.cover.assignment, None
     try:
         case.question.check_exact("Fresh episodes")

@@ -93,12 +93,12 @@ def check_on_fresh_episodes(
         policies: the stack that the table was made with.
         confidence: that all of it is true.
         max_episodes: for each source that is tried at a target.
-        time_limit: seconds after which targets stay undecided.
+        time_limit: wall-clock seconds after which targets stay undecided.
         seed: of the draw of episodes, together with all that is judged.
         progress: told how many targets are decided.
     """
     level = check_confidence(confidence)
-    clock = Clock(time_limit)
+    clock = Clock(time_limit, on_wall=True)
     sources, targets = source_space(table), target_space(table)
     if sources is None or targets is None:
         raise InvalidInputError("Playing again needs the contexts of both sides.")

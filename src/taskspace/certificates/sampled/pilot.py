@@ -98,11 +98,11 @@ def play_pilot(
         n_sources: length of the shortlist.
         n_episodes: for each policy at each target; enough that the standard error is
             well below ε.
-        time_limit: seconds after which no further source is begun; the first is
+        time_limit: wall-clock seconds after which no source is begun; the first is
             always played.
         progress: told how many sources were played.
     """
-    clock = Clock(time_limit)
+    clock = Clock(time_limit, on_wall=True)
     sources, targets = source_space(table), target_space(table)
     if sources is None or targets is None:
         raise InvalidInputError("Playing again needs the contexts of both sides.")

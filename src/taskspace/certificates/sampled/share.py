@@ -168,7 +168,7 @@ def served_share(
         target_share: draw until the bound is above this share. Looks are taken when
             the number of draws has doubled, and share the level, so that stopping early
             costs nothing of the confidence. Without either, 0.99.
-        time_limit: seconds; the bound is then that of the looks that were reached.
+        time_limit: wall-clock seconds; the bound is then that of the looks reached.
         of_what: what is counted.
     """
     level = check_confidence(confidence)
@@ -184,7 +184,7 @@ def served_share(
         raise InvalidInputError(
             f"0 < target_share < 1 must hold, but got target_share={goal}."
         )
-    rng, clock = np.random.default_rng(seed), Clock(time_limit)
+    rng, clock = np.random.default_rng(seed), Clock(time_limit, on_wall=True)
     if n_samples is None:
         looks = _looks_until(goal or 0.5, level)
     elif time_limit is None:

@@ -88,7 +88,9 @@ class Options:
     cover: Path | None = option(
         "Certify the sources of a cover that `taskspace cover --save` wrote."
     )
-    time_limit: float = option("Seconds for the whole command.", 20.0)
+    time_limit: float = option(
+        "Processor seconds for all proofs; episodes take as many on the wall.", 20.0
+    )
     seed: SeedOption = 0
     figures: Path | None = option("Write figures and their data into this directory.")
 

@@ -79,7 +79,7 @@ class Options:
         "runs/NAME-design."
     )
     overrides: OverridesOption = None
-    time_limit: float = option("Seconds for the design and the bound.", 60.0)
+    time_limit: float = option("Processor seconds for the design and the bound.", 60.0)
     seed: SeedOption = 0
     trust: TrustOption = False
 

@@ -34,7 +34,7 @@ class Options:
         "A tolerance to show first, of --criterion and --judge."
     )
     rows: int = option("Sources in the file beside those of the covers.", 300)
-    time_limit: float = option("Seconds for searches beyond greedy.", 4.0)
+    time_limit: float = option("Processor seconds for searches beyond greedy.", 4.0)
     certify: bool = option(
         "Show what is certified between the contexts, for each question.", False
     )

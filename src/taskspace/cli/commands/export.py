@@ -84,7 +84,7 @@ class Options:
         "policies are switched, and write it into the contract.",
         False,
     )
-    time_limit: float = option("Seconds to look for few sources.", 20.0)
+    time_limit: float = option("Processor seconds to look for few sources.", 20.0)
 
 
 @as_command

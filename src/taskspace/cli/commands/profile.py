@@ -49,7 +49,7 @@ class Options:
         "A tolerance; repeat for more. Chosen from the losses if left out."
     )
     n_epsilons: int = option("How many tolerances to choose.", 20, name="--n")
-    time_limit: float = option("Seconds for all of it.", 60.0)
+    time_limit: float = option("Processor seconds for all of it.", 60.0)
     seed: SeedOption = 0
     plot: Path | None = option("Draw the profile here: .png, .pdf or .svg.")
 

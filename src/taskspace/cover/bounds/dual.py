@@ -63,7 +63,7 @@ def lower_bounds(
         sets: the targets that each source serves.
         costs: cost of each source, `> 0`; all 1 where not given.
         kinds: names from `BOUND_KINDS`; all of them where not given.
-        time_limit: seconds for each bound that takes its time.
+        time_limit: processor seconds for each bound that takes its time.
 
     Returns:
         One valid bound for each kind; 0 where a method found none in time.

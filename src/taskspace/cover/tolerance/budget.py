@@ -280,7 +280,7 @@ def settle_ties(
         cover: of the study, for the question.
         study: what is known, or a performance table.
         question: what is asked.
-        time_limit: seconds.
+        time_limit: processor seconds.
         seed: of the random choices.
     """
     if not cover.size or cover.n_sources * cover.n_targets > MAX_SETTLED_PAIRS:

@@ -206,7 +206,7 @@ def best_rows(lost: Array, k: int, *, time_limit: float = SEARCH_SECONDS) -> Num
     Args:
         lost: loss of each policy at each context.
         k: how many rows.
-        time_limit: seconds.
+        time_limit: processor seconds.
     """
     smallest = smallest_epsilon(lost, k, time_limit=time_limit)
     single = np.array([lost.max(1).argmin()])

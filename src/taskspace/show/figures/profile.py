@@ -28,7 +28,7 @@ def profile(
     Args:
         study: what is known, or a performance table.
         question: criterion and judge; its tolerance does not matter.
-        time_limit: seconds for all tolerances together.
+        time_limit: processor seconds for all tolerances together.
         seed: of the searches.
     """
     points = complexity_profile(

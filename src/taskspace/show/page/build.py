@@ -81,7 +81,7 @@ def collect(
         max_rows: rows of sources that go into the page.
         more_rows: of these, sources beside those of the covers, spread evenly.
         n_steps: about how many tolerances each criterion gets.
-        time_limit: seconds for searches beyond greedy, all together.
+        time_limit: processor seconds for searches beyond greedy, all together.
         seed: of the searches.
         progress: told how far it is.
     """
