@@ -37,7 +37,7 @@ def test_the_table_of_a_rate_is_off_and_called_an_estimate():
     assert (rate != [0.5, 0.75, 1.0]).any()  # plain eigenvalues miss a Jordan chain
     assert known.provenance == "exact"
     question = ts.Question("decay_rate >= 0.5")
-    assert question.provenance_of(known) == "given"
+    assert question.provenance_of(known) == "computed"
     assert ts.certify(known, question, time_limit=3)["grid cover"].kind == "estimate"
     library = ts.library(known, ts.minimum_cover(known, "decay_rate >= 0.4"))
     assert library.guarantee.kind == "estimate"

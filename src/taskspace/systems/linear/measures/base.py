@@ -34,8 +34,7 @@ class Measure(ABC):
     larger_is_better: bool
     """Which way it is good."""
     provenance: "Provenance" = "given"
-    """What its values may be called for a system whose J is `exact`. Those here are
-    plain floating point: proofs of them are by boxes (`LevelEnclosure`)."""
+    """What its values may be called for a system whose J is `exact`."""
     is_of_any_system: bool = False
     """Whether it is of other systems than linear ones, too."""
 
