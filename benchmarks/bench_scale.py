@@ -93,7 +93,7 @@ def main() -> None:
     found = []
     for n in given.n:
         words = [sys.executable, __file__, "--one", "--n", str(n)]
-        words += ["--epsilon", str(given.epsilon)]
+        words += ["--ask", f"regret <= {given.epsilon}"]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
         r = json.loads(done.stdout)
         found.append(r)
@@ -115,7 +115,7 @@ def main() -> None:
 def project(a: dict, b: dict, epsilon: float) -> None:
     """Estimate a million, from a few of its sources and from the growth of greedy."""
     words = [sys.executable, __file__, "--sample", "--n", "1000000"]
-    words += ["--epsilon", str(epsilon)]
+    words += ["--ask", f"regret <= {epsilon}"]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
     r = json.loads(done.stdout)
     power = math.log(b["greedy"] / a["greedy"]) / math.log(b["n"] / a["n"])

@@ -41,7 +41,7 @@ POLICIES = DATA / "cartpole_policies.npz"
 EPSILONS = (0.0, 1.0, 5.0, 10.0, 16.0, 25.0, 50.0)
 LOOKED, JUDGED = (5.0, 10.0, 25.0), (25.0, 5.0)
 N_SOURCES, N_EPISODES = 10, 256
-# The source that `taskspace certify RUN --epsilon 25 --pilot 10 256` selects.
+# The source that `taskspace certify RUN --ask 'regret <= 25' --pilot 10 256` selects.
 ALONE = (2.25, 9.0)
 MOST = 500.0
 

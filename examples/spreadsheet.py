@@ -4,7 +4,7 @@ r"""A transfer matrix from a spreadsheet: several policies per source, costs, co
 
 The same on the command line, once the file is there:
 
-    taskspace cover scores.csv --epsilon 0.2 --criterion ratio \
+    taskspace cover scores.csv --ask 'ratio <= 0.2' \
         --read 'lower_is_better, missing="not served"'
 """
 

@@ -11,7 +11,7 @@ import taskspace as ts
 from taskspace.certificates.boxes.enclosures import AllOf, Boxes, enclosure_for
 from taskspace.cli import app
 from taskspace.cover.answer import unmet_targets
-from taskspace.errors import InvalidInputError
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearController
 from taskspace.systems import ContextAxis, LinearFamily, Pi
 from taskspace.systems.linear.measures import MEASURES
@@ -255,11 +255,11 @@ also = [{ criterion = "floor", measure = "decay_rate", epsilon = -1.0 }]
     )
     both = served(study, question)
     assert record["size"] == fewest(both)
-    demand = ["--and", "floor(decay_rate) <= -1.5", "--criterion", "ratio"]
-    again = runner.invoke(app, [*asked, *demand, "--epsilon", "0.1"])
+    demand = ["--ask", "ratio <= 10 % and decay_rate >= 1.5"]
+    again = runner.invoke(app, [*asked, *demand])
     assert json.loads(again.stdout)["ask"].endswith("decay_rate >= 1.5")
-    text = runner.invoke(app, ["cover", out, *demand, "--epsilon", "0.1"])
+    text = runner.invoke(app, ["cover", out, *demand])
     assert text.exit_code == 0, text.output
-    bad = runner.invoke(app, [*asked, "--and", "margin is good"])
-    assert isinstance(bad.exception, InvalidInputError)
-    assert "floor(disk_margin)" in str(bad.exception)
+    bad = runner.invoke(app, [*asked, "--ask", "ratio <= 10 % and margin is good"])
+    assert isinstance(bad.exception, UnknownNameError)
+    assert "disk_margin" in str(bad.exception)

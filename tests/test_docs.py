@@ -120,7 +120,7 @@ def desk(tmp_path_factory):
     (folder / "examples/data").mkdir(parents=True)
     shutil.copy(ROOT / "examples/data/cartpole.npz", folder / "examples/data")
     (folder / "runs/msd-select").symlink_to("msd")
-    words = ("--epsilon", "0.4", "--criterion", "regret", "--to", "lib")
+    words = ("--ask", "regret <= 0.4", "--to", "lib")
     assert taskspace("export", "runs/msd", *words, cwd=folder).returncode == 0
     return folder
 

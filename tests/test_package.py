@@ -31,7 +31,7 @@ def test_a_cover_of_a_matrix_loads_no_physics(tmp_path):
         "file=sys.stderr))\n"
         "from taskspace.cli import main\n"
         f"sys.argv = ['taskspace', 'cover', {str(tmp_path / 'm.csv')!r}, "
-        "'--epsilon', '1', '--format', 'json']\n"
+        "'--ask', 'regret <= 1', '--format', 'json']\n"
         "main()\n"
     )
     done = subprocess.run(

@@ -99,7 +99,8 @@ def run(tmp_path_factory):
 
 def test_command_prints_json(run):
     result = CliRunner().invoke(
-        app, [str(run), "--epsilon", "1.5", "--time-limit", "2", "--format", "json"]
+        app,
+        [str(run), "--ask", "regret <= 1.5", "--time-limit", "2", "--format", "json"],
     )
     assert result.exit_code == 0, result.output
     record = json.loads(result.stdout)
@@ -111,7 +112,7 @@ def test_command_prints_json(run):
 
 
 def test_command_prints_for_people(run, tmp_path):
-    arguments = [str(run), "--epsilon", "1.5", "--time-limit", "2"]
+    arguments = [str(run), "--ask", "regret <= 1.5", "--time-limit", "2"]
     result = CliRunner().invoke(app, [*arguments, "--figures", str(tmp_path)])
     assert result.exit_code == 0, result.output
     text = " ".join(result.stdout.split())
@@ -125,7 +126,7 @@ def test_command_prints_for_people(run, tmp_path):
 
 
 def test_exit_code_3_where_no_proof_was_reached(run):
-    words = [str(run), "--epsilon", "0.01", "--time-limit", "1"]
+    words = [str(run), "--ask", "regret <= 0.01", "--time-limit", "1"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 3, result.output
     text = " ".join(result.stdout.split())
@@ -142,7 +143,15 @@ def test_command_certifies_given_sources_and_saved_covers(run, tmp_path):
     saved = ts.minimum_cover(question.sets(table))
     saved.save(tmp_path / "cover.json")
     numbers = ",".join(map(str, saved.sources.tolist()))
-    words = [str(run), "--epsilon", "1.5", "--time-limit", "5", "--format", "json"]
+    words = [
+        str(run),
+        "--ask",
+        "regret <= 1.5",
+        "--time-limit",
+        "5",
+        "--format",
+        "json",
+    ]
     for option in (["--sources", numbers], ["--cover", str(tmp_path / "cover.json")]):
         result = CliRunner().invoke(app, [*words, *option])
         assert result.exit_code == 0, result.output
@@ -172,7 +181,7 @@ def test_command_takes_matrix_files(tmp_path):
     file = tmp_path / "matrix.csv"
     np.savetxt(file, -np.abs(np.subtract.outer(range(5), range(5))), delimiter=",")
     result = CliRunner().invoke(
-        app, [str(file), "--epsilon", "1", "--criterion", "signed", "--format", "json"]
+        app, [str(file), "--ask", "signed <= 1", "--format", "json"]
     )
     assert result.exit_code == 3, result.output  # an estimate, at most
     certificates = json.loads(result.stdout)["certificates"]
@@ -182,10 +191,10 @@ def test_command_takes_matrix_files(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere", "--epsilon", "1"], "does not exist"),
-        (["RUN", "--epsilon", "-1"], "epsilon >= 0"),
-        (["RUN", "--epsilon", "1", "--criterion", "regert"], "regret"),
-        (["RUN", "--epsilon", "1", "--judge", "some"], "judge"),
+        (["nowhere", "--ask", "regret <= 1"], "does not exist"),
+        (["RUN", "--ask", "regret <= -1"], "epsilon >= 0"),
+        (["RUN", "--ask", "regert <= 1"], "regret"),
+        (["RUN", "--ask", "regret <= 1 some"], "worst, best"),
     ],
 )
 def test_command_refuses_with_a_sentence(run, arguments, message):
@@ -213,7 +222,7 @@ def cartpole(tmp_path_factory):
 
 @pytest.mark.slow
 def test_command_plays_a_simulated_cover_again(cartpole):
-    arguments = [str(cartpole), "--epsilon", "59", "--time-limit", "20"]
+    arguments = [str(cartpole), "--ask", "regret <= 59", "--time-limit", "20"]
     more = ["--max-episodes", "256", "--distribution", "uniform", "--samples", "40"]
     result = CliRunner().invoke(app, [*arguments, *more, "--format", "json"])
     assert result.exit_code == 0, result.output
@@ -238,7 +247,7 @@ def test_command_plays_a_simulated_cover_again(cartpole):
 
 def test_command_never_calls_a_mean_a_proof():
     file = Path(__file__).parents[2] / "examples" / "data" / "cartpole.npz"
-    words = ["--epsilon", "5", "--time-limit", "3", "--format", "json"]
+    words = ["--ask", "regret <= 5", "--time-limit", "3", "--format", "json"]
     result = CliRunner().invoke(app, [str(file), *words])
     assert result.exit_code == 3, result.output
     found = {c["name"]: c for c in json.loads(result.stdout)["certificates"]}
@@ -247,7 +256,9 @@ def test_command_never_calls_a_mean_a_proof():
 
 
 def test_command_wants_a_distribution_for_samples(run):
-    result = CliRunner().invoke(app, [str(run), "--epsilon", "1", "--samples", "10"])
+    result = CliRunner().invoke(
+        app, [str(run), "--ask", "regret <= 1", "--samples", "10"]
+    )
     assert isinstance(result.exception, TaskspaceError)
     assert "--distribution uniform" in str(result.exception)
 
@@ -274,7 +285,7 @@ def test_a_plant_that_a_function_makes_is_certified(tmp_path, monkeypatch):
         '[[criteria]]\ncriterion = "ratio"\nepsilon = [0.05]\n'
     )
     run_experiment(load_experiment("mine.toml"), tmp_path / "run")
-    words = ["run", "--epsilon", "0.05", "--criterion", "ratio"]
+    words = ["run", "--ask", "ratio <= 0.05"]
     refused = CliRunner().invoke(app, words)
     assert isinstance(refused.exception, UntrustedCodeError)
     result = CliRunner().invoke(app, [*words, "--trust", "--time-limit", "20"])

@@ -17,7 +17,7 @@ from taskspace.runs import RunStore
 from tests.helpers import refused, taskspace
 
 COVER_KEYS = {
-    "ask", "n_sources", "n_targets", "method", "size",
+    "n_sources", "n_targets", "ask", "method", "size",
     "sources", "coverage", "uncoverable", "lower_bound", "lower_bound_kind", "optimal",
     "worst_regret", "seconds",
 }  # fmt: skip
@@ -33,7 +33,7 @@ def test_the_installed_command_keeps_stdout_for_json():
     )
     assert json.loads(good.stdout)
     bad = subprocess.run(
-        [sys.executable, "-m", "taskspace", "cover", "nothing", "--epsilon", "1"],
+        [sys.executable, "-m", "taskspace", "cover", "nothing", "--ask", "regret <= 1"],
         capture_output=True,
         text=True,
         check=False,
@@ -74,19 +74,17 @@ def test_summary_for_people(run_dir):
     assert "Next: taskspace certify" in text
 
 
-@pytest.mark.parametrize("criterion", ["signed", "regret", "ratio", "floor"])
+@pytest.mark.parametrize("criterion", ["signed", "regret", "ratio", "cost"])
 def test_cover_of_a_run_equals_the_library(run_dir, criterion):
-    epsilon = 9.0 if criterion == "floor" else 0.25
+    asked = "cost <= 9" if criterion == "cost" else f"{criterion} <= 0.25"
     done = taskspace(
-        "cover", run_dir, "--epsilon", epsilon, "--criterion", criterion,
+        "cover", run_dir, "--ask", asked,
         "--method", "greedy", "--format", "json",
     )  # fmt: skip
     record = json.loads(done.stdout)
     assert set(record) >= COVER_KEYS
     table = RunStore.open(run_dir).table()
-    cover = ts.greedy_cover(
-        ts.Question(criterion, "worst", epsilon=epsilon).sets(table)
-    )
+    cover = ts.greedy_cover(ts.Question(asked).sets(table))
     assert record["sources"] == cover.sources.tolist()
     assert record["coverage"] == cover.coverage
     regret = ts.Question(epsilon=0.0).assigned_losses(table, cover.assignment)
@@ -97,9 +95,17 @@ def test_cover_of_a_run_equals_the_library(run_dir, criterion):
 @pytest.mark.parametrize("method", ["greedy", "minimum", "uniform", "random"])
 def test_every_method_covers(run_dir, method):
     done = taskspace(
-        "cover", run_dir, "--epsilon", 0.5, "--method", method, "--time-limit", 5,
-        "--format", "json",
-    )  # fmt: skip
+        "cover",
+        run_dir,
+        "--ask",
+        "regret <= 0.5",
+        "--method",
+        method,
+        "--time-limit",
+        5,
+        "--format",
+        "json",
+    )
     record = json.loads(done.stdout)
     assert record["method"] == method
     assert record["lower_bound"] <= record["size"]
@@ -112,12 +118,20 @@ def test_cover_of_a_matrix_file(tmp_path):
     np.save(tmp_path / "scores.npy", [[10.0, 0.0], [9.0, 8.0]])
     np.savez(tmp_path / "scores.npz", performance=[[[10.0, 0.0]], [[9.0, 8.0]]])
     for name in ("scores.csv", "scores.npy", "scores.npz"):
-        done = taskspace("cover", tmp_path / name, "--epsilon", 1, "--format", "json")
+        done = taskspace(
+            "cover", tmp_path / name, "--ask", "regret <= 1", "--format", "json"
+        )
         assert json.loads(done.stdout)["sources"] == [1], name
     costs = taskspace(
-        "cover", tmp_path / "scores.csv", "--epsilon", 0, "--read", "lower_is_better",
-        "--format", "json",
-    )  # fmt: skip
+        "cover",
+        tmp_path / "scores.csv",
+        "--ask",
+        "regret <= 0",
+        "--read",
+        "lower_is_better",
+        "--format",
+        "json",
+    )
     assert sorted(json.loads(costs.stdout)["sources"]) == [0, 1]
 
 
@@ -134,18 +148,18 @@ def test_profile_is_monotone_and_agrees_with_cover(run_dir):
     assert all(p["lower"] <= p["upper"] <= p["greedy"] for p in points)
     middle = points[3]
     cover = taskspace(
-        "cover", run_dir, "--epsilon", repr(middle["epsilon"]), "--method", "minimum",
+        "cover", run_dir, "--ask", f"regret <= {middle['epsilon']!r}",
         "--format", "json",
     )  # fmt: skip
     assert middle["lower"] <= json.loads(cover.stdout)["size"] <= middle["upper"]
-    given = taskspace("profile", run_dir, "--epsilon", 0.3, "--epsilon", 0.6)
+    given = taskspace("profile", run_dir, "--ask", "regret", "--at", "0.3,0.6")
     assert "0.6" in given.stdout
 
 
 def test_verify_accepts_the_true_and_refuses_the_tampered(run_dir, tmp_path):
     file = tmp_path / "cover.json"
     assert taskspace(
-        "cover", run_dir, "--epsilon", 0.4, "--criterion", "ratio", "--save", file
+        "cover", run_dir, "--ask", "ratio <= 0.4", "--save", file
     ).returncode == 0  # fmt: skip
     assert "The claim holds" in taskspace("verify", file, run_dir).stdout
     honest = json.loads(file.read_text())
@@ -193,7 +207,7 @@ def test_what_is_gone_names_what_to_use_instead(tmp_path):
 
 def test_a_profile_is_drawn(run_dir, tmp_path):
     file = tmp_path / "profile.svg"
-    words = ("profile", run_dir, "--epsilon", 0.3, "--plot")
+    words = ("profile", run_dir, "--ask", "regret <= 0.3", "--plot")
     assert taskspace(*words, file).returncode == 0
     assert file.read_text().startswith("<?xml")
     assert "must end in .png" in refused(*words, tmp_path / "profile")
@@ -209,15 +223,17 @@ def test_help_is_there_for_every_command():
 
 
 def test_bad_input_of_cover(run_dir, tmp_path):
-    assert "epsilon >= 0 must hold" in refused("cover", run_dir, "--epsilon=-0.1")
-    assert "does not exist" in refused("cover", tmp_path / "nothing", "--epsilon", 1)
-    assert "Did you mean 'regret'?" in refused(
-        "cover", run_dir, "--epsilon", 1, "--criterion", "regert"
+    assert "epsilon >= 0 must hold" in refused(
+        "cover", run_dir, "--ask", "regret <= -0.1"
     )
+    assert "does not exist" in refused(
+        "cover", tmp_path / "nothing", "--ask", "regret <= 1"
+    )
+    assert "Did you mean 'regret'?" in refused("cover", run_dir, "--ask", "regert <= 1")
     assert "Did you mean 'greedy'?" in refused(
-        "cover", run_dir, "--epsilon", 1, "--method", "gredy"
+        "cover", run_dir, "--ask", "regret <= 1", "--method", "gredy"
     )
-    assert "not a run directory" in refused("cover", tmp_path, "--epsilon", 1)
+    assert "not a run directory" in refused("cover", tmp_path, "--ask", "regret <= 1")
 
 
 @pytest.mark.parametrize(
@@ -232,14 +248,14 @@ def test_bad_input_of_cover(run_dir, tmp_path):
 )
 def test_bad_matrix(tmp_path, text, says):
     (tmp_path / "m.csv").write_text(text)
-    assert says in refused("cover", tmp_path / "m.csv", "--epsilon", 1)
+    assert says in refused("cover", tmp_path / "m.csv", "--ask", "regret <= 1")
 
 
 def test_truncated_npz(tmp_path):
     np.savez(tmp_path / "m.npz", performance=np.ones((50, 50)))
     data = (tmp_path / "m.npz").read_bytes()
     (tmp_path / "m.npz").write_bytes(data[: len(data) // 2])
-    assert "m.npz" in refused("cover", tmp_path / "m.npz", "--epsilon", 1)
+    assert "m.npz" in refused("cover", tmp_path / "m.npz", "--ask", "regret <= 1")
 
 
 def test_bad_input_of_run(run_dir, tmp_path):

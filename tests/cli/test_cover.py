@@ -38,7 +38,9 @@ def answer(*arguments) -> dict:
 
 @pytest.mark.parametrize("epsilon", [0.3, 0.8, 1.5])
 def test_of_the_smallest_covers_the_one_of_least_worst_loss(matrix, epsilon):
-    found = answer("cover", matrix, "--epsilon", str(epsilon), "--method", "minimum")
+    found = answer(
+        "cover", matrix, "--ask", f"regret <= {epsilon}", "--method", "minimum"
+    )
     coverable = (REGRET <= epsilon).any(0)
     worst = {
         chosen: REGRET[list(chosen)].min(0)[coverable].max()
@@ -54,7 +56,7 @@ def test_ties_are_not_settled_between_sources_of_other_costs(tmp_path):
     file, costs = tmp_path / "m.csv", tmp_path / "costs.csv"
     file.write_text("policy,t1,t2\na,-1.5,-9\nb,-9,-1.5\nc,-1,-9\nd,-9,-1\n")
     costs.write_text("source,cost\na,0.5\nb,1.5\nc,3\nd,3\n")
-    asked = ("cover", file, "--epsilon", "1", "--method", "minimum")
+    asked = ("cover", file, "--ask", "regret <= 1", "--method", "minimum")
     found = answer(*asked, "--costs", costs)
     assert (found["names"], found["cost"], found["optimal"]) == (["a", "b"], 2.0, True)
     assert answer(*asked)["names"] == ["c", "d"]  # each for 1: the least loss
@@ -106,12 +108,12 @@ def test_people_read_the_proof_and_its_scope(matrix):
 
 def test_a_budget_within_a_tolerance_serves_the_most(matrix):
     epsilon = smallest(3)
-    record = answer("cover", matrix, "--epsilon", epsilon, "--budget", 1)
+    record = answer("cover", matrix, "--ask", f"regret <= {epsilon}", "--budget", 1)
     served = REGRET <= epsilon
     assert record["size"] == 1
     assert record["coverage"] == served.sum(1).max() / 6
     assert record["coverage"] <= record["coverage_bound"]
-    done = taskspace("cover", matrix, "--epsilon", epsilon, "--budget", 1)
+    done = taskspace("cover", matrix, "--ask", f"regret <= {epsilon}", "--budget", 1)
     assert "no source serves more" in re.sub(r"\s+", " ", done.stdout)
 
 
@@ -123,7 +125,7 @@ def test_the_smallest_tolerance_can_be_saved_and_verified(matrix, tmp_path):
 
 def test_shares_weights_and_costs(matrix, tmp_path):
     epsilon = smallest(2)
-    half = answer("cover", matrix, "--epsilon", epsilon, "--share", 0.5)
+    half = answer("cover", matrix, "--ask", f"regret <= {epsilon}", "--share", 0.5)
     assert half["coverage"] >= 0.5
     costs = tmp_path / "costs.csv"
     costs.write_text(
@@ -132,9 +134,17 @@ def test_shares_weights_and_costs(matrix, tmp_path):
     for method in ("greedy", "minimum"):
         file = tmp_path / f"{method}.json"
         record = answer(
-            "cover", matrix, "--epsilon", epsilon, "--method", method, "--costs", costs,
-            "--save", file,
-        )  # fmt: skip
+            "cover",
+            matrix,
+            "--ask",
+            f"regret <= {epsilon}",
+            "--method",
+            method,
+            "--costs",
+            costs,
+            "--save",
+            file,
+        )
         price = np.array([50, 1, 1, 1, 1])
         assert record["cost"] == price[record["sources"]].sum()
         assert taskspace("verify", file, matrix).returncode == 0
@@ -148,7 +158,9 @@ def test_shares_weights_and_costs(matrix, tmp_path):
     assert record["cost"] == best
     weights = tmp_path / "weights.txt"
     weights.write_text("100\n0\n0\n0\n0\n0\n")
-    heavy = answer("cover", matrix, "--epsilon", epsilon, "--weights", weights)
+    heavy = answer(
+        "cover", matrix, "--ask", f"regret <= {epsilon}", "--weights", weights
+    )
     assert heavy["size"] == 1
     assert REGRET[heavy["sources"][0], 0] <= epsilon
     assert heavy["weight_coverage"] == 1.0
@@ -176,7 +188,14 @@ def test_what_a_method_does_not_know_is_refused_by_name(
 ):
     (tmp_path / "numbers").write_text("1\n" * (5 if "costs" in option else 6))
     found = refused(
-        "cover", matrix, "--epsilon", 1, "--method", method, option, cwd=tmp_path
+        "cover",
+        matrix,
+        "--ask",
+        "regret <= 1",
+        "--method",
+        method,
+        option,
+        cwd=tmp_path,
     )
     assert says in found
 
@@ -194,7 +213,7 @@ def test_what_a_method_does_not_know_is_refused_by_name(
 def test_bad_costs(matrix, tmp_path, text, says):
     file = tmp_path / "costs.csv"
     file.write_text(text)
-    assert says in refused("cover", matrix, "--epsilon", 1, "--costs", file)
+    assert says in refused("cover", matrix, "--ask", "regret <= 1", "--costs", file)
 
 
 def test_a_budget_that_no_tolerance_meets(tmp_path):
@@ -206,10 +225,12 @@ def test_a_budget_that_no_tolerance_meets(tmp_path):
 
 def test_plot(matrix, tmp_path):
     file = tmp_path / "map.png"
-    answer("cover", matrix, "--epsilon", 0.5, "--plot", file)
+    answer("cover", matrix, "--ask", "regret <= 0.5", "--plot", file)
     assert file.read_bytes()[:4] == b"\x89PNG"
     assert file.stat().st_size > 5000
-    says = refused("cover", matrix, "--epsilon", 0.5, "--plot", tmp_path / "map.doc")
+    says = refused(
+        "cover", matrix, "--ask", "regret <= 0.5", "--plot", tmp_path / "map.doc"
+    )
     assert ".png, .pdf or .svg" in says
 
 
@@ -241,7 +262,7 @@ def test_restricted_covers_are_bounded_saved_and_verified(
     best = fewest(epsilon >= REGRET, **limits)
     file = tmp_path / "cover.json"
     record = answer(
-        "cover", matrix, "--epsilon", epsilon, "--method", method, *words,
+        "cover", matrix, "--ask", f"regret <= {epsilon}", "--method", method, *words,
         "--save", file,
     )  # fmt: skip
     assert record["lower_bound"] <= best <= record["size"]
@@ -262,7 +283,16 @@ def test_restricted_covers_are_bounded_saved_and_verified(
 
 @pytest.mark.parametrize("method", ["greedy", "minimum"])
 def test_a_share_out_of_reach_is_said_and_told_by_the_exit_code(matrix, method):
-    words = ["cover", matrix, "--epsilon", 0, "--exclude", "a", "--method", method]
+    words = [
+        "cover",
+        matrix,
+        "--ask",
+        "regret <= 0",
+        "--exclude",
+        "a",
+        "--method",
+        method,
+    ]
     able = (REGRET[1:].min(0) <= 0).mean()
     assert 0 < able < 1
     for share, code in ((able, 0), ((able + 1) / 2, 3), (1.0, 3)):
@@ -278,11 +308,14 @@ def test_a_share_out_of_reach_is_said_and_told_by_the_exit_code(matrix, method):
     ("words", "says"),
     [
         (
-            ["--epsilon", 1, "--include", "a", "--method", "random"],
+            ["--ask", "regret <= 1", "--include", "a", "--method", "random"],
             "not support include",
         ),
-        (["--epsilon", 1, "--include", "zz"], "zz"),
-        (["--epsilon", 1, "--include", "a", "--exclude", "a"], "either in or out"),
+        (["--ask", "regret <= 1", "--include", "zz"], "zz"),
+        (
+            ["--ask", "regret <= 1", "--include", "a", "--exclude", "a"],
+            "either in or out",
+        ),
     ],
 )
 def test_restrictions_that_do_not_fit_are_refused(matrix, words, says):
@@ -303,7 +336,7 @@ def test_next_asks_the_whole_question_again(tmp_path):
     file.write_text("\n".join(text) + "\n")
     epsilon = 0.5512345678
     words = [
-        "cover", file, "--epsilon", epsilon, "--criterion", "regret", "--read",
+        "cover", file, "--ask", f"regret <= {epsilon}", "--read",
         'lower_is_better, ignore=["extra", "seed"], missing="not served"',
         "--exclude", "p8",
     ]  # fmt: skip
@@ -314,7 +347,7 @@ def test_next_asks_the_whole_question_again(tmp_path):
         pytest.fail(done.stdout)
     again = shlex.split(line[1])
     assert "--exclude" in again
-    assert float(again[again.index("--epsilon") + 1]) == epsilon
+    assert again[again.index("--ask") + 1] == f"regret <= {epsilon}"
     one = answer(*again)
     two = answer(*words, "--method", "minimum")
     for name in ("sources", "ask", "n_targets", "n_sources", "exclude"):
@@ -342,7 +375,14 @@ def test_the_least_mean_of_a_budget_is_proven_and_verified_again(matrix, tmp_pat
     assert taskspace("verify", saved, matrix).returncode == 1
     cap = REGRET[list(min(means, key=lambda pair: means[pair]))].min(0).max() * 0.999
     capped = answer(
-        "cover", matrix, "--budget", "3", "--objective", "mean", "--epsilon", str(cap)
+        "cover",
+        matrix,
+        "--budget",
+        "3",
+        "--objective",
+        "mean",
+        "--ask",
+        f"regret <= {float(cap)!r}",
     )
     assert capped["worst_loss"] <= cap
     assert "needs --budget" in refused("cover", matrix, "--objective", "mean")
@@ -351,7 +391,7 @@ def test_the_least_mean_of_a_budget_is_proven_and_verified_again(matrix, tmp_pat
 
 def test_shares_and_budgets_of_minimum_covers_are_proven_and_verified(matrix, tmp_path):
     saved = tmp_path / "share.json"
-    common = ("cover", matrix, "--epsilon", "0.3", "--method", "minimum")
+    common = ("cover", matrix, "--ask", "regret <= 0.3", "--method", "minimum")
     found = answer(*common, "--share", "0.7", "--save", saved)
     serves = REGRET <= 0.3
     sizes = [
@@ -373,8 +413,8 @@ def test_shares_and_budgets_of_minimum_covers_are_proven_and_verified(matrix, tm
 
 def test_criteria_with_parameters_are_told(matrix):
     matrix.write_text(matrix.read_text().replace("-", ""))
-    words = ("--read", "lower_is_better", "--criterion", "ratio(floor=0.2)")
-    found = answer("cover", matrix, "--epsilon", "0.5", *words)
+    words = ("--read", "lower_is_better")
+    found = answer("cover", matrix, "--ask", "ratio(floor=0.2) <= 0.5", *words)
     assert found["ask"] == "ratio(floor=0.2) <= 50 %"
 
 
@@ -385,7 +425,10 @@ def test_criteria_with_parameters_are_told(matrix):
         ("cover", ["--resample=200"], "bootstrap"),
         ("cover", ["--score-bounds", "0,1"], "bootstrap"),
         ("cover", ["--rules"], "nearest"),
-        ("cover", ["--largest-error"], "--error"),
+        ("cover", ["--largest-error"], "mass=3 %"),
+        ("cover", ["--epsilon", "1"], "--ask 'regret <= 0.2'"),
+        ("select", ["--criterion", "ratio"], "--ask 'ratio <= 5 %'"),
+        ("profile", ["--epsilon", "1"], "--at 0.1,0.2"),
         ("cover", ["--unicost"], "costs"),
         ("select", ["--fill", "cells.csv"], "two covers"),
         ("cover", ["--missing", "unknown"], "--read"),
@@ -393,4 +436,4 @@ def test_criteria_with_parameters_are_told(matrix):
     ],
 )
 def test_former_options_name_what_to_use_instead(matrix, command, words, instead):
-    assert instead in refused(command, matrix, "--epsilon", 1, *words)
+    assert instead in refused(command, matrix, "--ask", "regret <= 1", *words)

@@ -13,7 +13,15 @@ SMALL = ("--set", "space.n=4", "--time-limit", 5)
 def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("design")
     return out, taskspace(
-        "design", "msd-lqr", *SMALL, "--epsilon", 0.5, "--out", out, "--format", "json"
+        "design",
+        "msd-lqr",
+        *SMALL,
+        "--ask",
+        "regret <= 0.5",
+        "--out",
+        out,
+        "--format",
+        "json",
     )
 
 
@@ -31,7 +39,7 @@ def test_the_record_has_the_keys_that_programs_read(done):
 def test_people_read_what_is_proven_and_the_next_command(done):
     out, _ = done
     result = taskspace(
-        "design", "msd-lqr", *SMALL, "--epsilon", 0.5, "--out", out,
+        "design", "msd-lqr", *SMALL, "--ask", "regret <= 0.5", "--out", out,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     words = " ".join(result.stdout.split())
@@ -46,11 +54,11 @@ def test_bad_requests_are_one_sentence():
         (("--curve", 3), "ask with --k"),
         (("--mask", "1,10"), "same length"),
         (("--k", 0), "k >= 1"),
-        (("--criterion", "signed"), "regret, ratio or cost"),
-        (("--measure", "decay_rate", "--criterion", "floor"), "about decay_rate"),
-        (("--and", "floor(disk_margin) <= -0.5"), "one demand"),
+        (("--ask", "signed <= 0.5"), "regret, ratio or cost"),
+        (("--ask", "decay_rate >= 1"), "about decay_rate"),
+        (("--ask", "regret <= 0.5 and disk_margin >= 0.5"), "one demand"),
     ):
-        result = taskspace("design", "msd-lqr", "--epsilon", 0.5, *options)
+        result = taskspace("design", "msd-lqr", "--ask", "regret <= 0.5", *options)
         assert result.returncode == 2
         assert words in " ".join(result.stderr.split())
 

@@ -52,4 +52,4 @@ def test_completion_of_a_shell():
         check=False,
     )
     assert "--method" in done.stdout.split()
-    assert "--epsilon" not in done.stdout.split()
+    assert "--ask" not in done.stdout.split()

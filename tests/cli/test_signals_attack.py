@@ -64,7 +64,7 @@ def ended(said, code, sent):
 @pytest.mark.parametrize("where", ["numba", "finalizer"])
 @pytest.mark.parametrize("sent", CODES)
 def test_where_exceptions_do_not_pass(hard, sent, where):
-    asked = ["cover", hard, "--epsilon", "0.1", "--method", "minimum"]
+    asked = ["cover", hard, "--ask", "regret <= 0.1", "--method", "minimum"]
     done = subprocess.run(
         [sys.executable, "-c", PLANTED, sent, where, *asked],
         capture_output=True,
@@ -89,7 +89,7 @@ def test_while_the_exact_solver_runs(hard, tmp_path, sent):
     )
     with log.open("w") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-c", code, "cover", hard, "--epsilon", "0.1",
+            [sys.executable, "-c", code, "cover", hard, "--ask", "regret <= 0.1",
              "--method", "minimum", "--time-limit", "100"],
             stderr=stream,
             stdout=subprocess.DEVNULL,
@@ -144,11 +144,19 @@ def test_at_any_moment(hard, tmp_path, command):
     run = tmp_path / "run"
     asked = {
         "run": ["run", "msd", "--set", "space.n=40", "--out"],
-        "select": ["select", "msd", "--set", "space.n=40", "--epsilon", "0.3", "--out"],
-        "cover": ["cover", hard, "--epsilon", "0.1", "--method", "minimum"],
+        "select": [
+            "select",
+            "msd",
+            "--set",
+            "space.n=40",
+            "--ask",
+            "regret <= 0.3",
+            "--out",
+        ],
+        "cover": ["cover", hard, "--ask", "regret <= 0.1", "--method", "minimum"],
         "doctor": ["doctor", "cartpole"],  # JAX compiles most of the time
         "profile": ["profile", hard, "--n", "30", "--time-limit", "20"],
-        "certify": ["certify", run, "--epsilon", "0.2", "--time-limit", "20"],
+        "certify": ["certify", run, "--ask", "regret <= 0.2", "--time-limit", "20"],
     }[command]
     if command == "certify":
         made = ["run", "msd", "--set", "space.n=12", "--out", run]

@@ -77,10 +77,10 @@ def test_a_matrix_may_bring_its_own(name, tmp_path):
         )
     else:
         file.write_text(FILES[name])
-    done = taskspace("cover", file, "--epsilon", 1.5)
+    done = taskspace("cover", file, "--ask", "regret <= 1.5")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "on the estimated table" in said
     assert "Standard error of the scores there: up to 0.9." in said
-    done = taskspace("cover", file, "--epsilon", 1.5, "--format", "json")
+    done = taskspace("cover", file, "--ask", "regret <= 1.5", "--format", "json")
     assert json.loads(done.stdout)["standard_error"] == 0.9

@@ -213,9 +213,19 @@ def test_the_question_is_named_and_can_be_demanded(tmp_path):
     weights = tmp_path / "weights.txt"
     weights.write_text("1\n2\n1\n")
     taskspace(
-        "cover", matrix, "--epsilon", 1, "--read", 'ignore=["note"]', "--include", "c",
-        "--weights", weights, "--save", file,
-    )  # fmt: skip
+        "cover",
+        matrix,
+        "--ask",
+        "regret <= 1",
+        "--read",
+        'ignore=["note"]',
+        "--include",
+        "c",
+        "--weights",
+        weights,
+        "--save",
+        file,
+    )
     code, record = verified(file, matrix)
     assert code == 0
     asked = record["question"]
@@ -226,26 +236,21 @@ def test_the_question_is_named_and_can_be_demanded(tmp_path):
     for words in ("regret ≤ 1", "c must be in", "ignore=['note']"):
         assert words in text
     same = (
-        "--epsilon", 1, "--criterion", "regret", "--judge", "worst", "--include", "c",
-        "--exclude", "", "--costs", "", "--weights", weights,
+        "--ask", "regret <= 1",
     )  # fmt: skip
     assert verified(file, matrix, *same)[0] == 0
-    for name, value in [
-        ("--epsilon", 0.5), ("--criterion", "ratio"), ("--judge", "best"),
-        ("--include", ""), ("--exclude", "a"), ("--costs", "x"), ("--weights", ""),
-    ]:  # fmt: skip
-        code, record = verified(file, matrix, name, value)
-        assert code == 1
-        assert not record["holds"]
-        assert f"{name[2:]}=" in record["failures"][0]
+    for wrong in ("regret <= 0.5", "ratio <= 1", "regret <= 1 best"):
+        code, record = verified(file, matrix, "--ask", wrong)
+        assert (code, record["holds"]) == (1, False)
+        assert f"'{wrong}' is demanded" in record["failures"][0]
     # A file that was given another tolerance is true of that one, and says so.
     values = json.loads(file.read_text())
     values["question"]["ask"] = "regret <= 1.5"
     file.write_text(json.dumps(values))
     code, record = verified(file, matrix)
     assert record["question"]["ask"] == "regret <= 1.5"
-    assert verified(file, matrix, "--epsilon", 1)[0] == 1
-    assert taskspace("verify", tmp_path, "--epsilon", 1).returncode == 2
+    assert verified(file, matrix, "--ask", "regret <= 1")[0] == 1
+    assert taskspace("verify", tmp_path, "--ask", "regret <= 1").returncode == 2
 
 
 def test_costs_are_part_of_the_claim():

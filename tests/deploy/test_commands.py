@@ -30,7 +30,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def exported(folder):
     done = taskspace(
-        "export", "small", "--epsilon", "0.4", "--to", "lib", "--name", "plant",
+        "export", "small", "--ask", "regret <= 0.4", "--to", "lib", "--name", "plant",
         "--format", "json", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -53,7 +53,7 @@ def test_export_of_a_run(folder, exported):
     np.testing.assert_array_equal(made.policies.gain, gains)
     contract = json.loads((folder / "lib" / "c" / "contract.json").read_text())
     assert contract["made"]["command"].startswith(
-        "taskspace export small --epsilon 0.4"
+        "taskspace export small --ask 'regret <= 0.4'"
     )
     assert not list(folder.glob(".partial-*"))
 
@@ -67,7 +67,7 @@ def test_exported_c_passes_its_own_test(folder, exported):
 
 def test_people_see_policies_and_the_next_step(folder):
     done = taskspace(
-        "export", "small", "--epsilon", "0.4", "--to", "shown", "--as", "none",
+        "export", "small", "--ask", "regret <= 0.4", "--to", "shown", "--as", "none",
         "--sources", "3,17", "--outside", "clamp", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -80,9 +80,11 @@ def test_people_see_policies_and_the_next_step(folder):
 
 
 def test_a_saved_cover_is_exported(folder):
-    taskspace("cover", "small", "--epsilon", "0.4", "--save", "cover.json", cwd=folder)
+    taskspace(
+        "cover", "small", "--ask", "regret <= 0.4", "--save", "cover.json", cwd=folder
+    )
     done = taskspace(
-        "export", "small", "--epsilon", "0.4", "--cover", "cover.json", "--to",
+        "export", "small", "--ask", "regret <= 0.4", "--cover", "cover.json", "--to",
         "covered", "--as", "none", "--format", "json", cwd=folder,
     )  # fmt: skip
     saved = json.loads((folder / "cover.json").read_text())
@@ -91,7 +93,7 @@ def test_a_saved_cover_is_exported(folder):
 
 def test_certified(folder):
     done = taskspace(
-        "export", "small", "--epsilon", "0.6", "--certified", "--to", "box",
+        "export", "small", "--ask", "regret <= 0.6", "--certified", "--to", "box",
         "--time-limit", "60", "--format", "json", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -108,7 +110,7 @@ def test_certified(folder):
 
 
 def test_without_a_proof_nothing_is_written(folder):
-    words = ("export", "small", "--epsilon", "0.6", "--certified", "--to", "none")
+    words = ("export", "small", "--ask", "regret <= 0.6", "--certified", "--to", "none")
     done = taskspace(*words, "--sources", "1", "--time-limit", "20", cwd=folder)
     assert done.returncode == 3, done.stderr
     said = " ".join(done.stderr.split())
@@ -143,14 +145,16 @@ def test_evaluate(folder, exported):
 def test_matrices_export_names(folder):
     (folder / "scores.csv").write_text("policy,flat,hill\nwalk,9,1\nrun,5,8\n")
     done = taskspace(
-        "export", "scores.csv", "--epsilon", "1", "--to", "named", "--as", "none",
+        "export", "scores.csv", "--ask", "regret <= 1", "--to", "named", "--as", "none",
         cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "holds names" in done.stdout
     made = load_library(folder / "named")
     assert made.entries[made.select("hill").policy].name == "run"
-    said = refused("export", "scores.csv", "--epsilon", "1", "--to", "no", cwd=folder)
+    said = refused(
+        "export", "scores.csv", "--ask", "regret <= 1", "--to", "no", cwd=folder
+    )
     assert "names only" in said
     assert not (folder / "no").exists()
     assert "names only" in refused("evaluate", "named", "msd-v1", cwd=folder)
@@ -159,15 +163,21 @@ def test_matrices_export_names(folder):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--epsilon", "-1", "--to", "x"], "epsilon >= 0 must hold"),
-        (["--epsilon", "1", "--to", "small"], "must be a new or empty folder"),
-        (["--epsilon", "1", "--to", "x", "--as", "cpp"], "Unknown export format 'cpp'"),
-        (["--epsilon", "1", "--to", "x", "--sources", "a"], "numbers of sources"),
-        (["--epsilon", "1", "--to", "x", "--sources", "99"], "from 0 to 63"),
-        (["--epsilon", "1", "--to", "x", "--outside", "no"], "behaviour outside"),
-        (["--epsilon", "1", "--to", "x", "--name", "1x"], "C identifier"),
-        (["--epsilon", "1", "--to", "x", "--precision", "half"], "Unknown precision"),
-        (["--epsilon", "1", "--to", "scores.csv/x"], "can be written"),
+        (["--ask", "regret <= -1", "--to", "x"], "epsilon >= 0 must hold"),
+        (["--ask", "regret <= 1", "--to", "small"], "must be a new or empty folder"),
+        (
+            ["--ask", "regret <= 1", "--to", "x", "--as", "cpp"],
+            "Unknown export format 'cpp'",
+        ),
+        (["--ask", "regret <= 1", "--to", "x", "--sources", "a"], "numbers of sources"),
+        (["--ask", "regret <= 1", "--to", "x", "--sources", "99"], "from 0 to 63"),
+        (["--ask", "regret <= 1", "--to", "x", "--outside", "no"], "behaviour outside"),
+        (["--ask", "regret <= 1", "--to", "x", "--name", "1x"], "C identifier"),
+        (
+            ["--ask", "regret <= 1", "--to", "x", "--precision", "half"],
+            "Unknown precision",
+        ),
+        (["--ask", "regret <= 1", "--to", "scores.csv/x"], "can be written"),
     ],
 )
 def test_bad_options_of_export(folder, words, says):

@@ -239,5 +239,5 @@ def test_too_little_memory_is_called_so(tmp_path, monkeypatch):
     monkeypatch.setattr(np, "load", full)
     with pytest.raises(MemoryError):
         ts.open(tmp_path / "m.npy")
-    said = command_refused("cover", tmp_path / "m.npy", "--epsilon", 1)
+    said = command_refused("cover", tmp_path / "m.npy", "--ask", "regret <= 1")
     assert "not enough memory" in said

@@ -146,7 +146,7 @@ def test_contexts_in_a_second_file(tmp_path):
     assert target_space(plain) == target_space(table)
     done = taskspace(
         "cover", tmp_path / "m.csv", "--read", f'contexts="{tmp_path}/c.csv"',
-        "--epsilon", 1, "--format", "json",
+        "--ask", "regret <= 1", "--format", "json",
     )  # fmt: skip
     record = json.loads(done.stdout)
     assert record["contexts"] == [{"x": 0.0, "y": 0.5}, {"x": 5.0, "y": 1.0}]
@@ -534,7 +534,7 @@ def test_a_matrix_on_a_grid_has_a_uniform_cover(tmp_path):
         path = write_matrix(table, tmp_path / f"m{suffix}")
         assert source_space(read_matrix(path)) == space
         assert isinstance(source_space(read_matrix(path)), ts.Grid)
-    options = ("--epsilon", 1, "--method", "uniform", "--format", "json")
+    options = ("--ask", "regret <= 1", "--method", "uniform", "--format", "json")
     done = taskspace("cover", tmp_path / "m.csv", *options)
     assert json.loads(done.stdout)["coverage"] == 1.0
 
@@ -542,7 +542,7 @@ def test_a_matrix_on_a_grid_has_a_uniform_cover(tmp_path):
 def test_choices_on_the_command_line(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text("source,algo,seed,t[bold],u\na,ppo,0,1,\nb,sac,0,3,4\n")
-    options = ("--epsilon", 0, "--read", 'ignore=["algo"]')
+    options = ("--ask", "regret <= 0", "--read", 'ignore=["algo"]')
     assert "row 2, column 5 ('u') is empty" in refused("cover", path, *options)
     options = (*options[:-1], 'ignore=["algo"], missing="not served"')
     saved = tmp_path / "cover.json"
@@ -554,17 +554,17 @@ def test_choices_on_the_command_line(tmp_path):
     assert "holds" in taskspace("verify", saved, path).stdout
     record = json.loads(taskspace("cover", path, *options, "--format", "json").stdout)
     assert record["names"] == ["b"]
-    options = ("--epsilon", 0, "--read", 'targets=["seed"]', "--format", "json")
+    options = ("--ask", "regret <= 0", "--read", 'targets=["seed"]', "--format", "json")
     assert json.loads(taskspace("cover", path, *options).stdout)["n_targets"] == 1
     profile = taskspace(
         "profile", path, "--read", 'targets=["t[bold]"]', "--format", "json"
     )
     assert json.loads(profile.stdout)[0]["upper"] == 1
     assert "Did you mean 'not served'" in refused(
-        "cover", path, "--epsilon", 0, "--read", 'missing="notserved"'
+        "cover", path, "--ask", "regret <= 0", "--read", 'missing="notserved"'
     )
     assert "Did you mean 'seed'" in refused(
-        "cover", path, "--epsilon", 0, "--read", 'ignore=["sed"]'
+        "cover", path, "--ask", "regret <= 0", "--read", 'ignore=["sed"]'
     )
 
 

@@ -97,22 +97,31 @@ def test_one_more_source_would_change_what_is_proven(tmp_path):
     path = written(tmp_path / "m.csv", [2019, 2020, 2021])
     record = json.loads(
         taskspace(
-            "cover", path, "--epsilon", 0.1, "--method", "minimum", "--format", "json"
+            "cover",
+            path,
+            "--ask",
+            "regret <= 0.1",
+            "--method",
+            "minimum",
+            "--format",
+            "json",
         ).stdout
     )
     assert (record["size"], record["n_sources"], record["optimal"]) == (3, 3, True)
     assert "3 targets named '2019', '2020', '2021'" in record["notes"][0]
     assert "rows named by column 'algorithm'" in record["notes"][0]
     written(path, [2019, 2020, 2021], rows=None)
-    assert "--read header or" in refused("cover", path, "--epsilon", 0.1)
-    said = taskspace("cover", path, "--epsilon", 0.1, "--read", "header")
+    assert "--read header or" in refused("cover", path, "--ask", "regret <= 0.1")
+    said = taskspace("cover", path, "--ask", "regret <= 0.1", "--read", "header")
     assert "3 sources of 3" in said.stdout
     assert "true or false" in refused(
-        "cover", path, "--epsilon", 1, "--read", 'header="ye"'
+        "cover", path, "--ask", "regret <= 1", "--read", 'header="ye"'
     )
     # The same words in a saved cover, and in the next command to try.
     saved = tmp_path / "cover.json"
-    taskspace("cover", path, "--epsilon", 0.1, "--read", "header", "--save", saved)
+    taskspace(
+        "cover", path, "--ask", "regret <= 0.1", "--read", "header", "--save", saved
+    )
     assert "holds" in taskspace("verify", saved, path).stdout
 
 
@@ -166,7 +175,7 @@ def test_what_is_no_number_in_a_file(tmp_path, cell):
     (tmp_path / "costs.csv").write_text(f'"{cell}"\n')
     path.write_text("source,t\na,1\n")
     assert "finite numbers" in refused(
-        "cover", path, "--epsilon", 1, "--costs", tmp_path / "costs.csv"
+        "cover", path, "--ask", "regret <= 1", "--costs", tmp_path / "costs.csv"
     )
 
 
@@ -213,7 +222,7 @@ def test_costs_are_not_solved_upside_down(tmp_path, file, change):
     path.write_text(text)
     with pytest.raises(InvalidInputError, match="look like costs"):
         read_matrix(path)
-    options = ("--epsilon", 0, "--format", "json")
+    options = ("--ask", "regret <= 0", "--format", "json")
     assert "--read lower_is_better" in refused("cover", path, *options)
     down = json.loads(
         taskspace("cover", path, "--read", "lower_is_better", *options).stdout
@@ -260,22 +269,20 @@ def test_a_missing_corner_is_asked_about_where_cells_may_be_missing(tmp_path):
 def test_words_of_costs(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text(COSTS)
-    options = ("--epsilon", 1, "--read", "lower_is_better")
+    options = ("--ask", "regret <= 1", "--read", "lower_is_better")
     text = " ".join(taskspace("cover", path, *options).stdout.split())
     assert "Worst regret over the targets served: 0 (in cost)." in text
     assert "in performance" not in text
-    floor = taskspace(
-        "cover", path, "--epsilon", 6, "--criterion", "floor", *options[2:]
-    )
-    assert "floor ≤ 6 (a cost of at most 6)" in " ".join(floor.stdout.split())
-    scores = taskspace("cover", path, "--epsilon", 1).stdout
+    floor = taskspace("cover", path, "--ask", "cost <= 6", *options[2:])
+    assert "Asked: cost ≤ 6." in " ".join(floor.stdout.split())
+    scores = taskspace("cover", path, "--ask", "regret <= 1").stdout
     assert "(in performance)" in " ".join(scores.split())
 
 
 def test_ratio_says_what_to_do(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text("source,a,b\nx,0,9\ny,7,2\n")
-    options = ("--epsilon", 1, "--criterion", "ratio")
+    options = ("--ask", "ratio <= 1")
     said = refused("cover", path, *options, "--read", "lower_is_better")
     assert "0 at target 0" in said
     assert "ignore=[" in said
@@ -311,7 +318,7 @@ def test_certify_speaks_of_the_contexts_that_there_are(tmp_path):
     path.write_text("source,x=0,x=1,x=2\na,5,3,1\nb,3,5,3\nc,1,3,5\n")
 
     def last():
-        done = taskspace("certify", path, "--epsilon", 1, "--format", "json")
+        done = taskspace("certify", path, "--ask", "regret <= 1", "--format", "json")
         return json.loads(done.stdout)["certificates"][-1]
 
     # Sources have names alone; targets are a grid, and that is enough between them.

@@ -143,7 +143,7 @@ def test_a_profile_says_what_it_is_of(word, tmp_path):
     ts.performance.write_matrix(table, file)
     app = typer.Typer()
     app.command()(profile_command)
-    command = [str(file), "--epsilon", "0", "--epsilon", "9"]
+    command = [str(file), "--at", "0,9"]
     told = CliRunner().invoke(app, command)
     assert told.exit_code == 0, told.output
     assert f"3 sources{WORDS[word]}, by regret" in " ".join(told.stdout.split())

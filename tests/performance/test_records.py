@@ -52,7 +52,7 @@ def test_files_that_pandas_reads_are_left_to_it(tmp_path, suffix):
     file.write_text("[]")
     with pytest.raises(InvalidInputError, match=r"with pandas .* ts\.study_from"):
         ts.open(file)
-    assert "ts.study_from" in refused("cover", file, "--epsilon", 1)
+    assert "ts.study_from" in refused("cover", file, "--ask", "regret <= 1")
 
 
 def test_roles_and_columns_that_do_not_exist_are_refused_in_words():

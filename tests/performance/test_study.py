@@ -201,7 +201,7 @@ def test_how_a_matrix_was_read_goes_into_the_commands_of_its_page(
     xr.testing.assert_identical(subject.table, ts.open(file, **options).table)
     cover = subject.study.cover(ts.Question(epsilon=1.0))
     words = shlex.split(subject.typed)
-    printed = taskspace("cover", *words, "--epsilon", 1, "--format", "json")
+    printed = taskspace("cover", *words, "--ask", "regret <= 1", "--format", "json")
     assert printed.returncode == 0, printed.stderr
     assert json.loads(printed.stdout)["size"] == cover.size
     saved = tmp_path / "cover.json"
@@ -399,14 +399,14 @@ def test_a_run_whose_code_is_not_trusted_is_not_certified_by_less(tmp_path):
             opened.certify(ts.Question("ratio", epsilon=0.5))
         # The table alone is another matter, and asked for in so many words.
         assert ts.certify(opened.table, ts.Question("ratio", epsilon=0.5)).cover.size
-    options = ("--criterion", "ratio", "--epsilon", 0.5)
+    options = ("--ask", "ratio <= 0.5")
     said = refused("export", path, *options, "--certified", "--to", tmp_path / "lib")
     assert "--trust" in said
     trusted = ts.open(tmp_path / "run", trust=True)
     assert [axis.name for axis in trusted.require_system().axes] == ["length"]
 
 
-@pytest.mark.parametrize("asked", [0.1, None, "regret"])
+@pytest.mark.parametrize("asked", [0.1, None])
 def test_what_is_no_question_is_refused_in_words(study, asked):
     doors = (ts.loss, ts.minimum_cover, ts.complexity_profile, ts.certify)
     for door in doors:

@@ -108,7 +108,7 @@ def results_of(path):
 def fuzz_run(finished, folder, seed, n):
     """Damage one file of a run, read it, mend it; and count what was noticed."""
     rng = np.random.default_rng(seed)
-    asked = ("cover", finished, "--epsilon", EPSILON)
+    asked = ("cover", finished, "--ask", f"regret <= {EPSILON}")
     truth, whole = answer(asked), digests(finished)
     report = [cover.to_dict() for cover in results_of(finished)]
     files = sorted(f for f in finished.rglob("*") if f.is_file())
@@ -122,7 +122,7 @@ def fuzz_run(finished, folder, seed, n):
         if mine.read_bytes() == file.read_bytes():
             shutil.rmtree(path)
             continue
-        found = answer(("cover", path, "--epsilon", EPSILON))
+        found = answer(("cover", path, "--ask", f"regret <= {EPSILON}"))
         assert found in (None, truth), (seed, turn, file)
         noticed += found is None
         if file.name == "results.json":
@@ -147,11 +147,11 @@ def test_many_damaged_runs(finished, tmp_path, few_cells, seed):
 def fuzz_zip(finished, folder, seed, n):
     rng = np.random.default_rng(seed)
     good = zipped(shutil.copytree(finished, folder / "good"))
-    truth = answer(("cover", good, "--epsilon", EPSILON))
+    truth = answer(("cover", good, "--ask", f"regret <= {EPSILON}"))
     data, bad, noticed = good.read_bytes(), folder / "bad.zip", 0
     for turn in range(n):
         bad.write_bytes(mutated(data, rng))
-        found = answer(("cover", bad, "--epsilon", EPSILON))
+        found = answer(("cover", bad, "--ask", f"regret <= {EPSILON}"))
         assert found in (None, truth), (seed, turn)
         noticed += found is None
     return noticed
@@ -171,7 +171,7 @@ def fuzz_cover(finished, folder, seed, n):
     """A saved cover that is verified although it was changed must still be true."""
     rng = np.random.default_rng(seed)
     good = folder / "cover.json"
-    done = taskspace("cover", finished, "--epsilon", EPSILON, "--save", good)
+    done = taskspace("cover", finished, "--ask", f"regret <= {EPSILON}", "--save", good)
     assert done.returncode == 0
     assert taskspace("verify", good, finished).returncode == 0
     sets = Question("regret", epsilon=EPSILON).sets(RunStore.open(finished).table())
@@ -227,7 +227,8 @@ def fuzz_library(finished, folder, seed, n):
     """A library that loads although a file of it was changed is the same library."""
     rng = np.random.default_rng(seed)
     good = folder / "library"
-    words = ("export", finished, "--epsilon", EPSILON, "--to", good, "--as", "tables")
+    asked = ("--ask", f"regret <= {EPSILON}")
+    words = ("export", finished, *asked, "--to", good, "--as", "tables")
     assert taskspace(*words).returncode == 0
 
     truth, refused = facts(good), 0
@@ -277,7 +278,7 @@ def gone_on(path):
 def fuzz_selection(selected, folder, seed, n):
     """Damage one file of a selection, read it, go on with it."""
     rng = np.random.default_rng(seed)
-    truth = answer(("cover", selected, "--epsilon", EPSILON))
+    truth = answer(("cover", selected, "--ask", f"regret <= {EPSILON}"))
     files = sorted(f for f in selected.rglob("*") if f.is_file())
     whole = digests(selected)
     counts = {"refused": 0, "mended": 0}
@@ -287,7 +288,7 @@ def fuzz_selection(selected, folder, seed, n):
         shutil.copytree(selected, path)
         mine = path / file.relative_to(selected)
         mine.write_bytes(mutated(mine.read_bytes(), rng))
-        found = answer(("cover", path, "--epsilon", EPSILON))
+        found = answer(("cover", path, "--ask", f"regret <= {EPSILON}"))
         assert found in (None, truth), (seed, turn, file)
         try:
             assert gone_on(path).items() <= whole.items(), (seed, turn, file)
@@ -362,7 +363,7 @@ def forge_files(finished, folder, seed, n):
     """Manifests, libraries and covers: checksums that fit, content that does not."""
     rng = np.random.default_rng(seed)
     library, cover = (folder / name for name in ("good", "c.json"))
-    asked = ("--epsilon", EPSILON, "--method", "greedy")
+    asked = ("--ask", f"regret <= {EPSILON}", "--method", "greedy")
     for words in (
         ("export", finished, *asked[:2], "--to", library, "--as", "tables"),
         ("cover", finished, *asked, "--save", cover),
@@ -391,7 +392,7 @@ def forge_files(finished, folder, seed, n):
         (bad / "library" / "library.json").write_text(json.dumps(forged))
         for words in (
             ("verify", bad / "c.json", finished),
-            ("cover", bad / "run", "--epsilon", EPSILON),
+            ("cover", bad / "run", "--ask", f"regret <= {EPSILON}"),
             ("explore", bad / "run", "--out", folder / "page.html"),
             ("explore", bad / "library", "--out", folder / "page.html"),
             ("evaluate", bad / "library", "msd-v1", "--contexts", 20),

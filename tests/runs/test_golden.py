@@ -55,10 +55,10 @@ def test_a_run_of_format_2_is_refused(tmp_path):
     """By what reads and by what writes, and nothing changes."""
     path = former_run(tmp_path / "run")
     for words in (
-        ("cover", path, "--epsilon", 1),
+        ("cover", path, "--ask", "regret <= 1"),
         ("verify", path),
         ("run", "msd", "--out", path),
-        ("select", "msd", "--epsilon", 1, "--out", path),
+        ("select", "msd", "--ask", "regret <= 1", "--out", path),
     ):
         said = refused(*words)
         assert "is a run of format 2" in said, words
@@ -71,4 +71,4 @@ def test_an_archive_is_refused(tmp_path):
     np.savez(file, experiment=np.array(""), notes=np.array("{}"), performance=[[1.0]])
     with pytest.raises(RunStoreError, match="is an archive of a run, which this"):
         ts.open(file)
-    assert "is an archive of a run" in refused("cover", file, "--epsilon", 1)
+    assert "is an archive of a run" in refused("cover", file, "--ask", "regret <= 1")

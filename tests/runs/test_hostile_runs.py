@@ -144,12 +144,12 @@ def test_deep_nesting_is_a_sentence(copy, finished, tmp_path):
     for place in range(len(lines)):
         changed = [*lines[:place], line, *lines[place + 1 :]]
         manifest.write_text("".join(changed))
-        refused("cover", copy, "--epsilon", 0.4)
+        refused("cover", copy, "--ask", "regret <= 0.4")
         assert mended(copy, finished)
     text = (copy / "experiment.toml").read_text() + f"\n[x]\na = {DEEP}\n"
     (copy / "experiment.toml").write_text(text)
     reseal(copy, experiment=checksum(text.encode()))
-    for words in (("cover", copy, "--epsilon", 0.4), ("verify", copy)):
+    for words in (("cover", copy, "--ask", "regret <= 0.4"), ("verify", copy)):
         assert "recursion" in refused(*words)
     assert "recursion" in refused("run", copy / "experiment.toml")
     (copy / "experiment.toml").write_text((finished / "experiment.toml").read_text())
@@ -195,7 +195,7 @@ def test_a_bomb_in_a_chunk(copy, finished):
         for line in lines
     ]
     manifest.write_text("".join(map(seal, lines)))
-    assert "has another size" in refused("cover", copy, "--epsilon", 0.4)
+    assert "has another size" in refused("cover", copy, "--ask", "regret <= 0.4")
     assert taskspace("verify", copy).returncode == 1
     assert mended(copy, finished)
 
@@ -217,13 +217,13 @@ def test_zips_that_lead_out_are_refused(finished, tmp_path):
     shutil.copytree(finished, run)
     for name in ("../evil", "a/../../evil", "/tmp/taskspace-evil"):
         file = forged_zip(run, tmp_path / "bad.zip", **{name: "x"})
-        assert "leads out of it" in refused("cover", file, "--epsilon", 0.4)
+        assert "leads out of it" in refused("cover", file, "--ask", "regret <= 0.4")
         file.unlink()
     assert not (tmp_path / "evil").exists()
     assert not Path("/tmp/taskspace-evil").exists()
     # Negative control: a zip file made the same way is read.
     same = forged_zip(run, tmp_path / "same.zip", note="x")
-    assert taskspace("cover", same, "--epsilon", 0.4).returncode == 0
+    assert taskspace("cover", same, "--ask", "regret <= 0.4").returncode == 0
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(finished, tmp_path, monkeypatch):
@@ -231,12 +231,16 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(finished, tmp_path, monkeyp
     shutil.copytree(finished, run)
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr("taskspace.runs.opening.shutil.disk_usage", lambda _: usage)
-    assert "cannot be unpacked" in refused("cover", zipped(run), "--epsilon", 0.4)
+    assert "cannot be unpacked" in refused(
+        "cover", zipped(run), "--ask", "regret <= 0.4"
+    )
 
 
 def test_other_zip_files_get_a_sentence(finished, tmp_path):
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as file:
         file.writestr("a.txt", "a")
-    assert refused("cover", tmp_path / "other.zip", "--epsilon", 0.4)
+    assert refused("cover", tmp_path / "other.zip", "--ask", "regret <= 0.4")
     (tmp_path / "cut.zip").write_bytes(b"PK\x03\x04")
-    assert "not a whole zip" in refused("cover", tmp_path / "cut.zip", "--epsilon", 0.4)
+    assert "not a whole zip" in refused(
+        "cover", tmp_path / "cut.zip", "--ask", "regret <= 0.4"
+    )

@@ -59,7 +59,7 @@ def copy(finished, tmp_path):
 
 def answer_of(path):
     """What the reading commands say: the cover, or None and a sentence."""
-    done = taskspace("cover", path, "--epsilon", 0.4, "--format", "json")
+    done = taskspace("cover", path, "--ask", "regret <= 0.4", "--format", "json")
     assert "Traceback" not in done.stderr
     if done.returncode == 0:
         return json.loads(done.stdout)["sources"], ""
@@ -96,9 +96,9 @@ def test_reading_never_runs_what_a_file_names(copy, tmp_path, kind):
     if kind == "zip":
         path = zipped(path)
     for words in (
-        ("cover", path, "--epsilon", 0.4),
+        ("cover", path, "--ask", "regret <= 0.4"),
         ("profile", path, "--n", 3, "--time-limit", 5),
-        ("certify", path, "--epsilon", 0.4, "--time-limit", 2),
+        ("certify", path, "--ask", "regret <= 0.4", "--time-limit", 2),
         ("explore", path, "--out", tmp_path / "page.html"),
         ("doctor", path),
         ("run", path / "experiment.toml", "--out", path),
@@ -245,7 +245,7 @@ def test_no_servable_target_is_an_answer(tmp_path):
 
 
 def test_infinite_tolerance_is_refused(copy):
-    assert "must be finite" in refused("cover", copy, "--epsilon", "inf")
+    assert "cannot be read" in refused("cover", copy, "--ask", "regret <= inf")
 
 
 def test_a_failed_training_is_recorded_and_tried_again(tmp_path, monkeypatch):

@@ -86,19 +86,19 @@ def alone(made, tmp_path, monkeypatch):
 def test_reading_needs_no_code(alone, tmp_path):
     saved, file = tmp_path / "cover.json", zipped(alone)
     for command in (
-        ("cover", alone, "--epsilon", 1.0, "--save", saved),
+        ("cover", alone, "--ask", "regret <= 1.0", "--save", saved),
         ("cover", alone, "--budget", 2),
         ("profile", alone, "--n", 3, "--time-limit", 2),
         ("verify", saved, alone),
         ("verify", alone),
-        ("cover", file, "--epsilon", 1.0),
+        ("cover", file, "--ask", "regret <= 1.0"),
         ("verify", file),
     ):
         done = taskspace(*command)
         assert done.returncode == 0, (command, done.stderr)
         assert "damaged" not in done.stdout + done.stderr
     record = json.loads(
-        taskspace("cover", alone, "--epsilon", 1.0, "--format", "json").stdout
+        taskspace("cover", alone, "--ask", "regret <= 1.0", "--format", "json").stdout
     )
     assert record["coverage"] == 1.0
     assert "length" in record["contexts"][0]
@@ -106,7 +106,7 @@ def test_reading_needs_no_code(alone, tmp_path):
 
 
 def test_where_code_is_needed_the_sentence_names_it(alone):
-    command = ("certify", alone, "--epsilon", 1.0, "--time-limit", 1)
+    command = ("certify", alone, "--ask", "regret <= 1.0", "--time-limit", 1)
     says = refused(*command)
     assert "'travelling_plant:plant'" in says
     assert "--trust" in says

@@ -18,7 +18,7 @@ TOML = msd_toml(
     noise=0.0,
     more='[select]\nselector = "coverage"',
 )
-ASKED = ["--epsilon", "0.6", "--criterion", "regret"]
+ASKED = ["--ask", "regret <= 0.6"]
 
 
 def call(*words):
@@ -50,7 +50,7 @@ def test_every_command_says_of_what_it_speaks(run, suffix, tmp_path):
     n_trained = RunStore.open(run).table().sizes["source"]
     says = f"{n_trained} sources that a selection trained, not of all contexts"
     assert says in call("cover", path, *ASKED)
-    assert says in call("profile", path, "--criterion", "regret")
+    assert says in call("profile", path, "--ask", "regret")
     assert says in call("certify", path, *ASKED)
     record = json.loads(
         CliRunner().invoke(app, ["cover", str(path), *ASKED, "--format", "json"]).stdout

@@ -167,7 +167,7 @@ def test_a_lost_log_is_made_again_from_what_is_trained(
     question = ts.Question("regret", epsilon=0.1)
     with pytest.raises(RunStoreError, match=r"'regret <= 0\.3' there"):
         run_selection(experiment(selector), path, question=question)
-    assert RunStore.open(path).resume_command.endswith("--epsilon 0.3")
+    assert RunStore.open(path).resume_command.endswith("--ask 'regret <= 0.3'")
     trained = []
 
     def train(*arguments):

@@ -164,11 +164,11 @@ def test_a_failed_training_leaves_its_context_without_reference(tmp_path):
 def test_commands_name_targets_without_reference(tmp_path):
     run = tmp_path / "run"
     run_experiment(Experiment.from_dict(EXPERIMENT), run)
-    said = CliRunner().invoke(app, ["cover", str(run), "--epsilon", "2"]).output
+    said = CliRunner().invoke(app, ["cover", str(run), "--ask", "regret <= 2"]).output
     assert "2 targets have no reference" in " ".join(said.split())
     assert "served by no source" not in " ".join(said.split())
     done = CliRunner().invoke(
-        app, ["cover", str(run), "--epsilon", "2", "--format", "json"]
+        app, ["cover", str(run), "--ask", "regret <= 2", "--format", "json"]
     )
     record = json.loads(done.stdout)
     assert record["without_reference"] == [0, 20]

@@ -155,7 +155,7 @@ def test_commands_say_it(tmp_path):
     shown = taskspace("run", "msd-lqr", "--out", str(out), *small).stdout
     file = str(out / "experiment.toml")
     again = taskspace("run", file, "--out", str(out)).stdout
-    asked = ["certify", str(out), "--epsilon", "0.2", "--time-limit", "5"]
+    asked = ["certify", str(out), "--ask", "regret <= 0.2", "--time-limit", "5"]
     certified = taskspace(*asked).stdout
     for text in (shown, again, certified):
         flat = " ".join(text.split())

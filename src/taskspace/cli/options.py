@@ -15,13 +15,11 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from taskspace.cli.output import Answer, Format
-from taskspace.cli.reading import choose_question, parse_keywords
-from taskspace.criteria import CRITERIA, Level
-from taskspace.measured import ErrorBounds
+from taskspace.cli.reading import own_question, parse_keywords
+from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.runs.opening import open_study
-from taskspace.systems.base import MEASURES
 
 
 def option(
@@ -58,9 +56,6 @@ def _shared(text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, help=text, show_default=False, **settings)
 
 
-EpsilonOption = Annotated[
-    float | None, _shared("Tolerance; that of the run's experiment if left out.")
-]
 SeedOption = Annotated[int, typer.Option(help="Seed of random choices.")]
 OverridesOption = Annotated[
     list[str] | None,
@@ -91,53 +86,30 @@ TrustOption = Annotated[
 
 @dataclass(frozen=True)
 class Asking:
-    """By which criterion a command asks, and which policy of a family counts."""
+    """What a command asks."""
 
-    criterion: str | None = option(
-        f"What loss means: {', '.join(CRITERIA)}, floor. If left out, that of the "
-        "run's experiment, else regret."
-    )
-    judge: str | None = option(
-        "Which policy of each source's family counts: worst, best. If left out, "
-        "that of the run's experiment, else worst."
-    )
-    measure: str | None = option(
-        "With --criterion floor, what must be good enough in place of J: "
-        f"{', '.join(MEASURES)}."
-    )
-    also: list[str] | None = option(
-        "A further demand, e.g. 'floor(disk_margin) <= -0.5'; may be repeated. A "
-        "source serves a target if it meets all of them.",
-        name="--and",
-    )
-    error: str | None = option(
-        "How far the true context may lie from the measured one, per axis, in its "
-        "unit or in percent: a source must serve every context within it.",
-        metavar="AXIS=5%,AXIS=20",
+    ask: str | None = option(
+        "The question, e.g. 'regret <= 0.2' or 'score >= 475'. If left out, that of "
+        "the run's experiment.",
+        metavar="QUESTION",
     )
 
-    def question(
-        self, path: Path, epsilon: float | None, *, any_epsilon: bool = False
-    ) -> Question:
-        """Return what is asked; what is left out is as in the run's experiment.
+    def question(self, path: Path, *, needs_bound: bool = True) -> Question:
+        """Return what is asked; if that is left out, what the run's experiment asks.
 
         Args:
             path: a run or any other file.
-            epsilon: `--epsilon`, None if left out.
-            any_epsilon: the command finds tolerances by itself, so none is needed.
+            needs_bound: the command needs a tolerance or a level.
         """
-        asked = choose_question(
-            path,
-            self.criterion,
-            self.judge,
-            epsilon,
-            measure=self.measure,
-            also=self.also or (),
-            any_epsilon=any_epsilon,
-        )
-        if self.error is None:
-            return asked
-        return asked.measured_with(ErrorBounds.parse(self.error))
+        if self.ask is None:
+            return own_question(path, needs_bound)
+        asked = Question(self.ask)
+        if needs_bound and asked.epsilon is None:
+            raise InvalidInputError(
+                f"--ask must have a bound, e.g. --ask '{self.ask.strip()} <= 0.2', but "
+                f"got {self.ask!r}."
+            )
+        return asked
 
 
 @dataclass(frozen=True)
@@ -219,38 +191,13 @@ def as_command(function: Callable[..., Answer | None]) -> Callable[..., None]:
     return called
 
 
-def _criterion_options(question: Question) -> tuple[str, str]:
-    """Return `--criterion` and `--measure` of a demand."""
-    if not isinstance(question.rule, Level):
-        return question.criterion, ""
-    own = question.measure != "performance"
-    return "floor", question.measure if own else ""
-
-
 def question_options(question: Question) -> str:
-    """Return the options that ask a question again, for the next command to try.
+    """Return the option that asks a question again, for the next command to try.
 
     Args:
         question: what was asked.
     """
-    # All of it: what is left out would be that of the run's experiment.
-    name, measure = _criterion_options(question)
-    words = (
-        f"--epsilon {_shortest(question.epsilon)} --criterion {shlex.quote(name)} "
-        f"--judge {question.judge}"
-    )
-    if measure:
-        words += f" --measure {measure}"
-    for demand in question.also:
-        name, measure = _criterion_options(demand)
-        inside = f"({measure})" if measure else ""
-        text = f"{name}{inside} <= {_shortest(demand.epsilon)}"
-        if demand.judge != "worst":
-            text += f" {demand.judge}"
-        words += f" --and {shlex.quote(text)}"
-    if question.error is not None:
-        words += f" --error {question.error.typed}"
-    return words
+    return f"--ask {shlex.quote(str(question))}"
 
 
 def command_options(path: Path, question: Question, **values: Any) -> str:
@@ -270,9 +217,3 @@ def command_options(path: Path, question: Question, **values: Any) -> str:
         if value is not True:
             words.append(shlex.quote(str(value)))
     return " ".join(words)
-
-
-def _shortest(value: float) -> str:
-    """Return the shortest text that is read as the same number."""
-    text = f"{value:g}"
-    return text if float(text) == value else repr(float(value))

@@ -1,7 +1,6 @@
 """What commands read: a question, the way a matrix is read, numbers and names."""
 
 import math
-import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from taskspace.cli.output import progress_console, shown
 from taskspace.cover.ask import CoverProblem
-from taskspace.criteria import Level
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.io.cells import is_blank, label, number_of
 from taskspace.performance.io.text import read_text
@@ -22,101 +20,29 @@ from taskspace.questions import Question
 from taskspace.runs.opening import is_run
 
 
-def choose_question(
-    path: Path,
-    criterion: str | None,
-    judge: str | None,
-    epsilon: float | None,
-    *,
-    measure: str | None = None,
-    also: Sequence[str] = (),
-    any_epsilon: bool = False,
-) -> Question:
-    """Return what a command asks; what is left out is as in the run's own experiment.
+def own_question(path: Path, needs_bound: bool) -> Question:
+    """Return what the experiment of a run asks, and say so.
 
-    Of several questions of an experiment that the given options fit, the worst policy's
-    regret counts, else the first. A line says what was taken from the run. Without a
-    run it is the worst policy's regret.
+    Of several questions the worst policy's regret counts, else the first.
 
     Args:
         path: a run or any other file.
-        criterion: `--criterion`, None if left out.
-        judge: `--judge`, None if left out.
-        epsilon: `--epsilon`, None if left out.
-        measure: `--measure`, None if left out.
-        also: each `--and`.
-        any_epsilon: the command finds tolerances by itself, so none is needed.
+        needs_bound: the command needs a tolerance or a level; else the regret is asked
+            of what has no question of its own.
     """
-    plain = Question("regret <= 0")
-    own = _own_question(path, criterion, judge, plain)
-    if own is None and epsilon is None and not any_epsilon:
+    questions = _own_questions(path)
+    if not questions and needs_bound:
         raise InvalidInputError(
-            f"--epsilon is needed, e.g. --epsilon 0.2: {path} has no tolerance of "
-            "its own for this question."
+            f"--ask is needed, e.g. --ask 'regret <= 0.2': {path} has no question of "
+            "its own."
         )
-    basis = own or plain
-    default = 0.0 if any_epsilon else basis.epsilon
-    asked = Question(
-        criterion or basis.rule,
-        judge or basis.judge,
-        epsilon=default if epsilon is None else epsilon,
-        measure=measure or "",
-        also=tuple(map(read_demand, also)) or basis.also,
-    )
-    words = [
-        f"--{name} {value}"
-        for name, option, value, usual in (
-            ("criterion", criterion, _names(asked)[-1], plain.criterion),
-            ("judge", judge, asked.judge, plain.judge),
-            ("epsilon", epsilon, f"{asked.epsilon:g}", "0" if any_epsilon else ""),
-        )
-        if option is None and value != usual
-    ]
-    if words:
-        progress_console.print(f"As in the run's experiment: {shown(' '.join(words))}.")
+    plain = Question("regret")
+    usual = [question for question in questions if question.at(None) == plain]
+    asked = next(iter([*usual, *questions]), plain)
+    if questions:
+        words = f"As in the run's experiment: --ask '{asked}'."
+        progress_console.print(shown(words), highlight=False)
     return asked
-
-
-def _own_question(
-    path: Path, criterion: str | None, judge: str | None, plain: Question
-) -> Question | None:
-    """Return the question of a run that the options fit, None where there is none."""
-    fitting = [
-        question
-        for question in _own_questions(path)
-        if criterion in (None, *_names(question)) and judge in (None, question.judge)
-    ]
-    usual = [question for question in fitting if question.at(0.0) == plain]
-    return next(iter([*usual, *fitting]), None)
-
-
-def _names(question: Question) -> tuple[str, ...]:
-    """Return what `--criterion` may call the criterion of a question."""
-    own = ("floor",) if isinstance(question.rule, Level) else ()
-    return (question.criterion, *own)
-
-
-def read_demand(text: str) -> Question:
-    """Return a further demand, e.g. `floor(disk_margin) <= -0.5`.
-
-    Args:
-        text: `CRITERION <= EPSILON` or `floor(MEASURE) <= EPSILON`; a judge may follow.
-    """
-    form = r"\s*(\w+)\s*(?:\((\w+)\))?\s*(?:<=|≤)\s*(\S+)\s*(\w+)?\s*"
-    match = re.fullmatch(form, text)
-    try:
-        if match is None:
-            raise ValueError
-        criterion, measure, epsilon, judge = match.groups()
-        tolerance = float(epsilon)
-    except ValueError as error:
-        raise InvalidInputError(
-            "--and states a demand as CRITERION <= EPSILON, e.g. --and 'ratio <= 0.1' "
-            f"or --and 'floor(disk_margin) <= -0.5', but got {text!r}."
-        ) from error
-    return Question(
-        criterion, judge or "worst", epsilon=tolerance, measure=measure or ""
-    )
 
 
 def _own_questions(path: Path) -> list[Question]:
@@ -126,9 +52,8 @@ def _own_questions(path: Path) -> list[Question]:
 
         run = RunStore.open(path)
         questions = list(run.experiment.questions)
-        tolerance = run.notes.get("epsilon")
-        if run.is_selection and isinstance(tolerance, int | float) and questions:
-            return [questions[0].at(tolerance), *questions[1:]]
+        if run.is_selection and "ask" in run.notes:
+            return [Question(run.notes["ask"]), *questions[1:]]
         return questions
     return []
 

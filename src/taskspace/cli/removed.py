@@ -33,7 +33,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--unservable": "targets that no source serves are left out, and named",
         "--assignment": "--format json has the assignment",
         "--require-full": "--format json has the coverage",
-        "--largest-error": "ask with several values of --error",
+        "--largest-error": "ask with several errors, 'regret <= 0.2 with mass=3 %'",
         "--unicost": "leave out --costs, then every source costs 1",
     },
     "explore": {"--serve": _PAGE, "--host": _PAGE, "--port": _PAGE},
@@ -75,9 +75,24 @@ READING = {
     "--row-names": "row_names or 'row_names=false'",
     "--long": '\'long=["source", "target", "value"]\'',
 }
+ASKING = {
+    "--epsilon": "'regret <= 0.2'",
+    "--criterion": "'ratio <= 5 %'",
+    "--judge": "'regret <= 0.2 best'",
+    "--measure": "'disk_margin >= 0.5'",
+    "--and": "'ratio <= 5 % and disk_margin >= 0.5'",
+    "--error": "'regret <= 0.2 with mass=3 %'",
+}
 for _command in ("cover", "profile", "certify", "export", "explore"):
     _options = {name: f"say --read {text}" for name, text in READING.items()}
     OPTIONS[_command] = _options | OPTIONS.get(_command, {})
+for _command in (
+    *("cover", "profile", "certify", "export", "explore"),
+    *("select", "design", "verify"),
+):
+    _options = {name: f"say --ask, e.g. --ask {text}" for name, text in ASKING.items()}
+    OPTIONS[_command] = _options | OPTIONS.get(_command, {})
+OPTIONS["profile"]["--epsilon"] = "name tolerances with --at, e.g. --at 0.1,0.2"
 
 
 def refuse_removed_command(name: str) -> None:

@@ -208,9 +208,7 @@ class CoverAnswer:
 
     def record(self) -> dict[str, Any]:
         """Return one flat JSON record: the cover, its question, and what it leaves."""
-        question = {"criterion": None, "judge": None, "epsilon": None}
-        if self.question is not None:
-            question = self.question.to_dict()
+        question = {"ask": None if self.question is None else str(self.question)}
         record = self.cover.to_dict() | question
         record |= {
             "worst_regret": self.worst_regret,

@@ -143,7 +143,7 @@ class CoverProblem:
                 "--time-limit."
             )
         raise InvalidInputError(
-            f"{least.statement} Give a tolerance: then a budget serves as many targets "
+            f"{least.statement} Ask with a bound: then a budget serves as many targets "
             "as it can."
         )
 

@@ -204,7 +204,7 @@ def _manifest(folder: Path) -> _Manifest:
     if not file.is_file():
         raise InvalidInputError(
             f"{folder} must be a library folder, but it has no {MANIFEST}. Make one "
-            "with: taskspace export RUN --epsilon E --to DIR"
+            "with: taskspace export RUN --ask QUESTION --to DIR"
         )
     try:
         record = json.loads(file.read_text(encoding="utf-8"))

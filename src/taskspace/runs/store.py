@@ -18,6 +18,7 @@ manifest. The table of a built-in exact system that would be large is not stored
 computed from the policies as it is read, which is faster.
 """
 
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -381,8 +382,8 @@ class RunStore:
         command, more = "run", ""
         if self.is_selection:
             command = "select"
-            if "epsilon" in self.notes:
-                more = f" --epsilon {self.notes['epsilon']}"
+            if "ask" in self.notes:
+                more = f" --ask {shlex.quote(self.notes['ask'])}"
         elif self.experiment.names_code:
             more = " --trust"
         folder, unzip = self.path, ""

@@ -128,7 +128,7 @@ def new_header(
         data |= {"question": question.to_dict(), "select": how}
         notes["selector"] = experiment.select.selector
         notes["asked"] = question.statement
-        notes["epsilon"] = question.epsilon
+        notes["ask"] = str(question)
     axes = [asdict(axis) | {"label": axis.label} for axis in system.axes]
     folders = experiment.code.folders if experiment.names_code else ()
     return Header(

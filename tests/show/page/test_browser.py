@@ -180,7 +180,7 @@ def test_downloaded_covers_are_verified(browser, tmp_path):
     ts.performance.write_matrix(ts.performance.table_from_matrix(scores), file)
     page = tmp_path / "page.html"
     ran = CliRunner().invoke(
-        app, ["explore", str(file), "--epsilon", "20", "--out", str(page)]
+        app, ["explore", str(file), "--ask", "regret <= 20", "--out", str(page)]
     )
     assert ran.exit_code == 0, ran.output
     browser.open(page.as_uri())

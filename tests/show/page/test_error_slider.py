@@ -47,7 +47,7 @@ def test_the_slider_of_the_error_is_exact_at_its_steps(browser, study, tmp_path)
         assert cover.optimal
         assert len(chosen) == cover.size
         command = browser.text("code.command")
-        assert ("--error k=" in command) == (step > 0)
+        assert (" with k=" in command) == (step > 0)
         sizes.append(len(chosen))
         lost.append(shown["lost"])
     assert lost == sorted(lost)
@@ -67,9 +67,9 @@ def test_the_slider_of_the_error_is_exact_at_its_steps(browser, study, tmp_path)
 def test_what_is_taken_along_states_the_error(browser, study, tmp_path):
     file, page = tmp_path / "table.nc", tmp_path / "page.html"
     study.table.to_netcdf(file)
-    made = ["explore", str(file), "--out", str(page), "--error", "k=1.5"]
-    assert "needs a tolerance" in refused(*made)
-    ran = CliRunner().invoke(app, [*made, "--epsilon", "0.6"])
+    made = ["explore", str(file), "--out", str(page), "--ask"]
+    assert "must have a bound" in refused(*made, "regret with k=1.5")
+    ran = CliRunner().invoke(app, [*made, "regret <= 0.6 with k=1.5"])
     assert ran.exit_code == 0, ran.output
     browser.open(page.as_uri())
     saved = browser.download(".save-cover", "cover.json")

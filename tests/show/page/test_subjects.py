@@ -276,9 +276,20 @@ def test_a_certified_library_shows_its_boxes(browser, run, tmp_path):
     folder = tmp_path / "lib"
     ran = CliRunner().invoke(
         app,
-        ["export", str(run), "--epsilon", "0.4", "--certified", "--to", str(folder),
-         "--as", "none", "--time-limit", "6"],
-    )  # fmt: skip
+        [
+            "export",
+            str(run),
+            "--ask",
+            "regret <= 0.4",
+            "--certified",
+            "--to",
+            str(folder),
+            "--as",
+            "none",
+            "--time-limit",
+            "6",
+        ],
+    )
     assert ran.exit_code == 0, ran.output
     library = ts.PolicyLibrary.load(folder)
     rng = np.random.default_rng(4)

@@ -11,7 +11,6 @@ from taskspace.certificates import certify as certify_study
 from taskspace.certificates.statements.words import context_words
 from taskspace.cli.options import (
     Asking,
-    EpsilonOption,
     Reading,
     SeedOption,
     argument,
@@ -36,8 +35,8 @@ from taskspace.performance.study import Study
 from taskspace.progress import Progress
 
 EXAMPLES = (
-    "taskspace certify runs/msd-lqr --epsilon 0.2",
-    "taskspace certify runs/cartpole --epsilon 25 --pilot 10 256",
+    "taskspace certify runs/msd-lqr --ask 'regret <= 0.2'",
+    "taskspace certify runs/cartpole --ask 'score >= 475' --pilot 10 256",
 )
 
 SHOWN_SOURCES = 12
@@ -55,7 +54,6 @@ class Options:
     """What `taskspace certify` may be told beside the question and the reading."""
 
     path: Path = argument("A run directory or a matrix file.")
-    epsilon: EpsilonOption = None
     confidence: float = option(
         "Of statements from fresh episodes and from draws.", 0.999
     )
@@ -127,7 +125,7 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
     was reached, or there are only estimates.
     """
     sampling = options.sampling
-    question = asking.question(options.path, options.epsilon)
+    question = asking.question(options.path)
     with progress_console.status("load"):
         study = reading.study(options.path)
     selection = selected(options.sources, options.cover, study.table)

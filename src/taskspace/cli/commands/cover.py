@@ -36,7 +36,7 @@ from taskspace.runs.opening import check_exists
 UNMET = 3  # exit code of a demand that the answer does not meet
 
 EXAMPLES = (
-    "taskspace cover scores.csv --epsilon 5 --method minimum",
+    "taskspace cover scores.csv --ask 'regret <= 5'",
     "taskspace cover runs/msd-lqr --budget 4",
 )
 
@@ -45,18 +45,17 @@ EXAMPLES = (
 class Options:
     """What `taskspace cover` may be told beside the question and the reading."""
 
-    path: Path = argument("A run or a matrix file, with --epsilon or --budget.")
-    epsilon: float | None = option("Tolerance.")
+    path: Path = argument("A run or a matrix file.")
     method: str = option(f"{', '.join(METHODS)}.", "minimum")
     time_limit: float = option("Processor seconds until a search ends.", 60.0)
     seed: SeedOption = 0
     budget: int | None = option(
-        "Sources at most: as many targets as they serve within --epsilon, or "
+        "Sources at most: as many targets as they serve within the bound of --ask, or "
         "without it the smallest ε within which they serve all."
     )
     objective: str = option(
-        "What a budget makes small: worst, or mean (then --epsilon, if "
-        "given, caps the worst).",
+        "What a budget makes small: worst, or mean (then the bound of --ask, if "
+        "there is one, caps the worst).",
         "worst",
     )
     include: str | None = option("Sources that must be in, by name or number: a,b,3.")
@@ -79,18 +78,15 @@ class Options:
         """Whether the least mean loss of a budget is asked for."""
         return self.objective == "mean"
 
-    @property
-    def seeks_epsilon(self) -> bool:
-        """Whether the smallest tolerance of a budget is asked for."""
-        return self.budget is not None and self.epsilon is None and not self.is_mean
+    def seeks_epsilon(self, question: Question) -> bool:
+        """Return whether the smallest tolerance of a budget is asked for."""
+        return self.budget is not None and question.epsilon is None and not self.is_mean
 
     def check(self) -> None:
-        """Refuse words that are none of an option's, and what does not go together."""
-        for name, words in (("objective", ["worst", "mean"]),):
-            if getattr(self, name) not in words:
-                raise UnknownNameError(
-                    f"value of --{name}:", getattr(self, name), words
-                )
+        """Reject invalid values and options that cannot be combined."""
+        if self.objective not in ("worst", "mean"):
+            words = ["worst", "mean"]
+            raise UnknownNameError("value of --objective:", self.objective, words)
         if not self.is_mean:
             return
         if self.budget is None:
@@ -100,7 +96,7 @@ class Options:
             )
         if self.share is not None or self.costs is not None:
             raise InvalidInputError(
-                "--objective mean does not support --share or --costs."
+                "--objective mean cannot be combined with --share or --costs."
             )
 
     def restrict(self, problem: CoverProblem) -> CoverProblem:
@@ -140,20 +136,21 @@ def _question(options: Options, asking: Asking) -> Question:
     figure_file(options.plot)
     options.check()
     check_exists(options.path)
-    is_free = options.epsilon is None and (options.is_mean or options.seeks_epsilon)
-    question = asking.question(options.path, options.epsilon, any_epsilon=is_free)
-    if not options.seeks_epsilon:
+    question = asking.question(options.path, needs_bound=options.budget is None)
+    if options.budget is not None and asking.ask is None:
+        question = question.at(None)  # the run's own bound is about all targets
+    if not options.seeks_epsilon(question):
         return question
     if options.method not in ("greedy", "minimum"):
         raise InvalidInputError(
             f"The smallest ε is found by minimum covers, so --method {options.method} "
-            "needs --epsilon."
+            "needs a bound in --ask."
         )
     for name in ("share", "weights", "costs"):
         if getattr(options, name) is not None:
             raise InvalidInputError(
-                f"--{name} needs --epsilon: the smallest ε is that of all targets, "
-                "each counted alike."
+                f"--{name} needs a bound in --ask: the smallest ε is that of all "
+                "targets, each counted alike."
             )
     return question
 
@@ -179,13 +176,13 @@ def _ask(
         assert options.budget is not None
         cover = problem.least_mean(
             options.budget,
-            epsilon=options.epsilon,
+            epsilon=problem.question.epsilon,
             leave_out=True,
             time_limit=limit,
             progress=search_progress(report, limit, "mean in [{:.4g}, {:.4g}]"),
         )
         return cover, None
-    if not options.seeks_epsilon:
+    if not options.seeks_epsilon(problem.question):
         cover = problem.find_cover(
             options.method,
             share=options.share,

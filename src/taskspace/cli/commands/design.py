@@ -30,12 +30,10 @@ from taskspace.cli.output import (
     shown,
     stage_progress,
 )
-from taskspace.cli.reading import read_demand
 from taskspace.designs import Design
 from taskspace.designs import design as design_gains
 from taskspace.designs.tasks import can_design
 from taskspace.errors import InvalidInputError
-from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -45,7 +43,7 @@ from taskspace.spaces import Space
 from taskspace.systems.base import System
 
 EXAMPLES = (
-    "taskspace design msd-lqr --epsilon 0.5 --certify",
+    "taskspace design msd-lqr --ask 'regret <= 0.5' --certify",
     "taskspace design runs/msd-lqr --k 2",
 )
 
@@ -61,7 +59,6 @@ class Options:
         "A run, a TOML file, or a built-in experiment (msd, ...).",
         metavar="PATH|FILE|NAME",
     )
-    epsilon: float | None = option("Tolerance; that of the experiment if left out.")
     k: int | None = option("So many gains, with the least tolerance that they reach.")
     mask: str | None = option(
         "Which entries of a gain are free, a row per input: 1100,0011. The others "
@@ -171,8 +168,7 @@ def _task(options: Options, asking: Asking) -> Task:
     if not is_experiment:
         if options.overrides:
             raise InvalidInputError("--set is for an experiment, but this is a run.")
-        finds = options.k is not None
-        question = asking.question(path, options.epsilon, any_epsilon=finds)
+        question = asking.question(path, needs_bound=options.k is None)
         study = open_study(path, trust=options.trust)
         inner = inside(path, path / "designs") if path.is_dir() else Path("designs")
         return Task(study, None, question, options.out or inner)
@@ -185,13 +181,7 @@ def _task(options: Options, asking: Asking) -> Task:
         if can_design(experiment.built_system, asked)
     ]
     own = next(iter(fitting), experiment.questions[0].as_regret())
-    question = Question(
-        asking.criterion or own.rule,
-        epsilon=own.epsilon if options.epsilon is None else options.epsilon,
-        error=None if asking.error is None else ErrorBounds.parse(asking.error),
-        measure=asking.measure or "",
-        also=tuple(map(read_demand, asking.also or ())),
-    )
+    question = own if asking.ask is None else Question(asking.ask)
     folder = options.out or Path("runs") / f"{experiment.name}-design"
     return Task(experiment.built_system, experiment.target_space, question, folder)
 

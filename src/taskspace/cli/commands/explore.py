@@ -14,7 +14,6 @@ from taskspace.cli.options import (
     option,
 )
 from taskspace.cli.output import Answer, console, shown, stage_progress, writable
-from taskspace.errors import InvalidInputError
 
 EXAMPLES = (
     "taskspace explore runs/msd-lqr",
@@ -29,9 +28,6 @@ class Options:
     path: Path = argument("A run, a selection, a matrix file or a library.")
     out: Path | None = option(
         "The HTML file; by default explore.html in a folder, NAME.html beside a file."
-    )
-    epsilon: float | None = option(
-        "A tolerance to show first, of --criterion and --judge."
     )
     rows: int = option("Sources in the file beside those of the covers.", 300)
     time_limit: float = option("Processor seconds for searches beyond greedy.", 4.0)
@@ -60,12 +56,8 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
     from taskspace.show.page import Reader, render
 
     questions = []
-    if options.epsilon is not None:
-        questions.append(asking.question(options.path, options.epsilon))
-    elif asking.error is not None:
-        raise InvalidInputError(
-            "An error needs a tolerance to begin with: --epsilon E --error AXIS=..."
-        )
+    if asking.ask is not None:
+        questions.append(asking.question(options.path))
     reader = Reader(
         options.path,
         questions=questions,

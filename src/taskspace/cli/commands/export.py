@@ -14,7 +14,6 @@ from taskspace.certificates import certify
 from taskspace.cli.commands.certify import NOT_PROVEN, is_proven, selected
 from taskspace.cli.options import (
     Asking,
-    EpsilonOption,
     Reading,
     argument,
     as_command,
@@ -39,8 +38,8 @@ from taskspace.performance.study import Study
 from taskspace.questions import Question
 
 EXAMPLES = (
-    "taskspace export runs/msd-lqr --epsilon 0.2 --to library",
-    "taskspace export scores.csv --epsilon 5 --to library",
+    "taskspace export runs/msd-lqr --ask 'regret <= 0.2' --to library",
+    "taskspace export scores.csv --ask 'regret <= 5' --to library",
 )
 
 SHOWN_POLICIES = 12
@@ -52,7 +51,6 @@ class Options:
 
     path: Path = argument("A run, or a matrix file (without policies).")
     to: Path = option("New folder for the library.", ...)
-    epsilon: EpsilonOption = None
     certified: bool = option(
         "Certify every context, not only the grid, of sources that are "
         "searched for, or of --sources or --cover. Without a proof of the whole "
@@ -94,7 +92,7 @@ def export(options: Options, asking: Asking, reading: Reading) -> Answer:
     DIR holds the library (JSON, arrays, CSV, a contract) and a folder for each
     export: C99 with a self-test, ONNX, PI and PID controllers as C99, look-up tables.
     """
-    question = asking.question(options.path, options.epsilon)
+    question = asking.question(options.path)
     formats = _formats(options.formats, options.dt)
     _check_new(options.to)
     with progress_console.status("load") as status:

@@ -19,6 +19,7 @@ from taskspace.cli.output import (
     console,
     figure_file,
     number,
+    progress_console,
     show_notes,
     show_table,
     shown,
@@ -33,7 +34,7 @@ from taskspace.questions import Question
 
 EXAMPLES = (
     "taskspace profile scores.csv",
-    "taskspace profile runs/msd-lqr --epsilon 0.1 --epsilon 0.2",
+    "taskspace profile runs/msd-lqr --ask regret --at 0.1,0.2",
 )
 
 SHOWN = 40
@@ -45,8 +46,8 @@ class Options:
     """What `taskspace profile` may be told beside the question and the reading."""
 
     path: Path = argument("A run or a matrix file.")
-    epsilon: list[float] | None = option(
-        "A tolerance; repeat for more. Chosen from the losses if left out."
+    at: str | None = option(
+        "Tolerances or levels, e.g. 0.1,0.2. Chosen from the losses if left out."
     )
     n_epsilons: int = option("How many tolerances to choose.", 20, name="--n")
     time_limit: float = option("Processor seconds for all of it.", 60.0)
@@ -58,11 +59,13 @@ class Options:
 def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
     figure_file(options.plot)
-    epsilons = options.epsilon or []
-    first = epsilons[0] if epsilons else None
-    question = asking.question(options.path, first, any_epsilon=True)
-    for epsilon in epsilons:
-        question.at(epsilon)  # a wrong one shows before anything is loaded
+    question = asking.question(options.path, needs_bound=False)
+    if asking.ask is not None and question.epsilon is not None:
+        progress_console.print("A profile has every bound; that of --ask is unused.")
+    question = question.at(None)
+    epsilons = None
+    if options.at is not None:
+        epsilons = [_epsilon(question, word) for word in options.at.split(",")]
     with stage_progress() as report:
         report("load", 0, 1)
         study = reading.study(options.path)
@@ -71,7 +74,7 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
         points = complexity_profile(
             study,
             question,
-            epsilons=options.epsilon,
+            epsilons=epsilons,
             n_epsilons=options.n_epsilons,
             time_limit=options.time_limit,
             seed=options.seed,
@@ -88,6 +91,14 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
         lambda: [asdict(p) | {"provenance": points.provenance} for p in points],
         lambda: _show(points, question, again, study),
     )
+
+
+def _epsilon(question: Question, word: str) -> float:
+    """Return the tolerance that a word of `--at` states: a tolerance, or a level."""
+    sign = ">=" if ">=" in question.rule.demand(0.0) else "<="
+    asked = Question(f"{question.rule.text} {sign} {word}")
+    assert asked.epsilon is not None
+    return asked.epsilon
 
 
 def _show(

@@ -34,8 +34,8 @@ from taskspace.runs.specs import CriterionSpec, SelectSpec
 from taskspace.selection import SELECTORS, SelectResult
 
 EXAMPLES = (
-    "taskspace select msd-lqr --epsilon 0.5",
-    "taskspace select cartpole --criterion floor --epsilon -475",
+    "taskspace select msd-lqr --ask 'regret <= 0.5'",
+    "taskspace select cartpole --ask 'score >= 475'",
 )
 
 SHOWN_STEPS = 12
@@ -52,7 +52,6 @@ class Options:
     out: Path | None = option("Run directory; runs/NAME-select by default.")
     overrides: OverridesOption = None
     selector: str | None = option(f"{', '.join(SELECTORS)}.")
-    epsilon: float | None = option("Tolerance; that of the first question if left out.")
     budget: int | None = option("Trainings, at most.")
     n_parallel: int | None = option("Trainings under way at a time.")
     full_table: Path | None = option(
@@ -72,12 +71,11 @@ class Options:
             **{name: value for name, value in values.items() if value is not None},
         )
         question = loaded.questions[0]
-        if asking != Asking():
-            question = asking.question(Path(self.experiment), self.epsilon)
+        if asking.ask is not None:
+            question = asking.question(Path(self.experiment))
+            assert question.epsilon is not None
             criterion = CriterionSpec(question, (question.epsilon,))
             loaded = replace(loaded, criteria=(criterion,))
-        elif self.epsilon is not None:
-            question = question.at(self.epsilon)
         return replace(loaded, select=spec), question
 
 
@@ -156,9 +154,19 @@ def _show_without_reference(result: SelectResult) -> None:
         f"have no reference. A {result.question.criterion} compares with the best that "
         "is possible at a target, which is not known where no policy was trained, "
         "no optimum is known and none is stated. What to do: state the best "
-        "performance (--set select.reference=J), or ask for a level of performance "
-        '(criterion = "floor"), or train at every context (taskspace run).'
+        "performance (--set select.reference=J), or ask for a level (--ask 'score >= "
+        "J'), or train at every context (taskspace run)."
     )
+
+
+def _show_failures(result: SelectResult) -> None:
+    """Print the first trainings that failed, and why."""
+    for failure in result.failures[:5]:
+        context = ", ".join(f"{k}={number(v)}" for k, v in failure["context"].items())
+        warn(
+            f"The training at {shown(context)} with seed {failure['seed']} is "
+            f"{failure['state']}: {shown(failure['reason'])}."
+        )
 
 
 def _show(run: SelectionRun, figures: list[Path]) -> None:
@@ -193,12 +201,7 @@ def _show(run: SelectionRun, figures: list[Path]) -> None:
             f"{len(result.unserved)} targets are served by no source: "
             f"{first_few([str(target) for target in result.unserved])}."
         )
-    for failure in result.failures[:5]:
-        context = ", ".join(f"{k}={number(v)}" for k, v in failure["context"].items())
-        warn(
-            f"The training at {shown(context)} with seed {failure['seed']} is "
-            f"{failure['state']}: {shown(failure['reason'])}."
-        )
+    _show_failures(result)
     step = max(1, -(-len(result.history) // SHOWN_STEPS))
     entries = result.history[::step]
     if (len(result.history) - 1) % step:

@@ -7,7 +7,7 @@ from typing import Any
 
 from taskspace.cli.options import argument, as_command, option
 from taskspace.cli.output import Answer, console, show_notes, shown
-from taskspace.cli.reading import read_problem, source_places
+from taskspace.cli.reading import read_problem
 from taskspace.cover import Cover, Verification, verify_cover
 from taskspace.cover.ask import CoverProblem
 from taskspace.errors import InvalidInputError
@@ -25,22 +25,10 @@ EXAMPLES = (
 class Demands:
     """The question that a saved cover must answer, as far as it is demanded."""
 
-    epsilon: float | None = option("Demand this tolerance.")
-    criterion: str | None = option("Demand this criterion.")
-    judge: str | None = option("Demand this judge.")
-    include: str | None = option(
-        'Demand that these sources, and no others, must be in: a,3 or "".'
+    ask: str | None = option(
+        "Demand that the cover answers this question, e.g. 'regret <= 0.2'.",
+        metavar="QUESTION",
     )
-    exclude: str | None = option(
-        "Demand that these sources, and no others, must not be in, likewise."
-    )
-    costs: str | None = option('Demand this file of costs, or none: "".')
-    weights: str | None = option("Demand this file of weights, likewise.")
-
-    @property
-    def stated(self) -> dict[str, Any]:
-        """What is demanded, by name."""
-        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -66,10 +54,9 @@ def verify(files: Files, demands: Demands) -> Answer:
     """
     path = files.path
     if path is None:
-        for name in demands.stated:
+        if demands.ask is not None:
             raise InvalidInputError(
-                f"--{name.replace('_', '-')} is about a saved cover, but only a run is "
-                "named."
+                "--ask is about a saved cover, but only a run is named."
             )
         return _verify_run(files.cover)
     claim = Cover.load(files.cover)
@@ -79,13 +66,18 @@ def verify(files: Files, demands: Demands) -> Answer:
             f"The question of {files.cover} must be a table, but is {record!r}."
         )
     if not files.trust:
-        _refuse_foreign(files.cover, record, demands)
+        _refuse_foreign(files.cover, record)
     problem = _read(path, record)
     asked = _asked(record, claim, problem)
     verification = verify_cover(
         claim, problem.sets, problem.costs, target_weights=problem.weights
     )
-    failures = [*_unmet(demands, asked, problem), *verification.failures]
+    failures = list(verification.failures)
+    question = Question.from_dict(record)
+    if demands.ask is not None and Question(demands.ask) != question:
+        failures.insert(
+            0, f"'{demands.ask}' is demanded, but the cover file answers '{question}'"
+        )
 
     def show() -> None:
         words = _question_words(asked)
@@ -105,8 +97,8 @@ def verify(files: Files, demands: Demands) -> Answer:
     )
 
 
-def _refuse_foreign(cover: Path, record: dict[str, Any], demands: Demands) -> None:
-    """Refuse files that a cover names, unless they lie beside it or are demanded."""
+def _refuse_foreign(cover: Path, record: dict[str, Any]) -> None:
+    """Refuse files that a cover names, unless they lie beside it."""
     read = record.get("read")
     named = {
         "costs": record.get("costs"),
@@ -114,7 +106,7 @@ def _refuse_foreign(cover: Path, record: dict[str, Any], demands: Demands) -> No
         "contexts": read.get("contexts") if isinstance(read, dict) else None,
     }
     for what, name in named.items():
-        if not name or name == getattr(demands, what, None):
+        if not name:
             continue
         if not isinstance(name, str):
             raise InvalidInputError(
@@ -225,35 +217,3 @@ def _question_words(asked: dict[str, Any]) -> str:
     words += [f"{n} of {asked[n]}" for n in ("costs", "weights") if asked[n]]
     words += [f"read with {name}={value}" for name, value in asked["read"].items()]
     return "; ".join(words)
-
-
-def _unmet(demands: Demands, asked: dict[str, Any], problem: CoverProblem) -> list[str]:
-    """Return a sentence per demand that the question of the file does not meet."""
-    failures, question = [], Question.from_dict(asked)
-    asked = asked | {
-        "epsilon": question.epsilon,
-        "criterion": question.criterion,
-        "judge": question.judge,
-    }
-    for name, demand in demands.stated.items():
-        wanted: Any = demand
-        answered: Any = asked[name]
-        if name in ("include", "exclude"):
-            places = source_places(
-                wanted, problem.source_names, problem.study.n_sources
-            )
-            wanted, answered = sorted(_names(problem, places)), sorted(answered)
-        is_met = wanted == answered
-        if name in ("costs", "weights"):
-            files = [Path(x).resolve() if x else None for x in (wanted, answered)]
-            is_met = files[0] == files[1]
-        if not is_met:
-            failures.append(
-                f"{name}={_shown_value(wanted)} is demanded, but the cover file "
-                f"answers {name}={_shown_value(answered)}"
-            )
-    return failures
-
-
-def _shown_value(value: Any) -> str:
-    return "none" if value is None or value in ([], "") else str(value)

@@ -129,8 +129,8 @@ def _show_unserved(answer: CoverAnswer, problem: CoverProblem) -> None:
     if lacking := list(answer.without_reference):
         warn(
             f"{no_reference_words(len(lacking))} They are: "
-            f"{first_few(_labels(names, lacking))}. Use --criterion floor, or train "
-            "there."
+            f"{first_few(_labels(names, lacking))}. Ask for a level (score >= ...), or "
+            "train there."
         )
 
 
@@ -154,7 +154,7 @@ def _show_losses(answer: CoverAnswer, question: Question, quantity: str) -> None
         warn(
             f"That exceeds ε = {decimal_text(question.epsilon)}: the signed criterion "
             "compares each policy with its own score at home, so a poor policy covers "
-            "much. Use --criterion regret to deploy."
+            "much. Use regret to deploy."
         )
 
 

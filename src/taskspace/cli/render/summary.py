@@ -96,9 +96,7 @@ def _print_covers(
     )
     n_lacking = len(answers[0].without_reference)
     if n_lacking:
-        warn(
-            f"{no_reference_words(n_lacking)} Use the criterion floor, or train there."
-        )
+        warn(f"{no_reference_words(n_lacking)} Ask for a level, or train there.")
     n_lost -= n_lacking
     if n_lost:
         warn(

@@ -104,7 +104,7 @@ def collect(
     )
     rows = choose_rows(layers, table.sizes["source"], limit=max_rows, more=more_rows)
     text = about_page(title, path, table.attrs.get("system", "")) | {
-        "question": {"path": path, "lower_is_better": False, "contexts": None},
+        "question": {"path": path, "read": {}},
         **(about or {}),
     }
     return page_data(table, layers, rows, about=text, labels=labels)

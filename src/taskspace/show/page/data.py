@@ -174,7 +174,6 @@ def _layer(
     return {
         "key": layer.key,
         "criterion": layer.question.criterion,
-        "option": "floor" if rule.is_absolute else layer.question.criterion,
         "judge": layer.question.judge,
         "error": _error(layer.question),
         "start": layer.start,
@@ -194,12 +193,11 @@ def _layer(
 
 
 def _error(question: Question) -> dict[str, Any] | None:
-    """Return the error of measured contexts: words, as typed, of the first axis."""
+    """Return the error of measured contexts: in words, and of the first axis."""
     if question.error is None:
         return None
     return {
         "words": question.error.words,
-        "typed": question.error.typed,
         "amount": question.error.axes[0][1].amount,
     }
 

@@ -192,7 +192,7 @@ class Subject:
             again = f"taskspace {command} {file} --out DIRECTORY"
             if self.selection is not None:
                 asked = Question.from_dict(self.selection["question"])
-                again += f" --epsilon {asked.epsilon:g}"
+                again += f" --ask {shlex.quote(str(asked))}"
             if self.path.is_dir():
                 text["reproduce"] = f"{again}\n{text['reproduce']}"
             if self.certified:

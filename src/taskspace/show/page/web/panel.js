@@ -259,12 +259,10 @@ export class Panel {
     const { path } = this.page.header.about;
     const { view } = this;
     if (view.method === "hand") return `taskspace verify cover.json ${path}`;
-    const { about } = view.layer;
     // A cover that was found at a tighter tolerance is not what its method finds here.
     const { method: found, stop_reason: why } = view.cover.record;
     const method = why.startsWith("found at epsilon") ? "minimum" : found;
-    const error = about.error ? ` --error ${about.error.typed}` : "";
-    const asked = `--criterion ${about.option} --judge ${about.judge} --epsilon ${view.epsilon}${error}`;
+    const asked = `--ask '${view.about.ask}'`;
     if (method === "certified") return `taskspace certify ${path} ${asked}`;
     const budget = view.isWhole ? "" : ` --budget ${view.budget}`;
     return `taskspace cover ${path} ${asked} --method ${method}${budget}`;
