@@ -358,7 +358,7 @@ POLICY_KINDS: dict[str, type[Policy]] = {
 
 
 class _Stored(Policy):
-    """Policies of a kind that nobody has registered here: arrays without an action."""
+    """Policies of a kind that is not registered here: arrays without an action."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], settings: Mapping[str, Any]):
         self._arrays, self._settings = dict(arrays), dict(settings)

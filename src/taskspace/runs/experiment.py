@@ -130,7 +130,7 @@ class Experiment:
 
     @property
     def pinned_code(self) -> Code:
-        """What a worker may import: the very code that this process has."""
+        """What a worker may import: the same code as this process."""
         return replace(self.code, key=self.code_key)
 
     @cached_property

@@ -217,7 +217,7 @@ def build_trainer(spec: Mapping[str, Any], code: Code | None = None) -> Trainer:
 
 def _check_trust(spec: Mapping[str, Any], code: Code | None) -> None:
     """Refuse arguments of a stranger for an environment or a learning library."""
-    name = spec.get("id")
+    name = str(spec.get("id"))
     if code is None or code.trusted or is_reference(name) or not needs_trust(spec):
         return
     raise UntrustedCodeError(

@@ -315,7 +315,7 @@ class RunStore:
         return found
 
     def results(self) -> Results | None:
-        """Return what was found in this very table, None where nothing is stored."""
+        """Return what was found in this table, None where nothing is stored."""
         file = self.path / RESULTS
         if not file.is_file():
             return None

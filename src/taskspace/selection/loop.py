@@ -355,7 +355,7 @@ class SelectionLoop:
         self._running[number] = work, future
 
     def _result(self, number: int) -> Done | None:
-        """Return what a piece of work under way gave; done here if nobody has it."""
+        """Return what a piece of work under way gave; done here without a worker."""
         work, future = self._running[number]
         if future is None:
             return do_source(self.ledger.task, work)
