@@ -71,6 +71,8 @@ def blind_rows(name, system, trainer, space, question, options) -> list:
                 budget=options.cap, patience=options.cap, cover_time_limit=1.0,
             )  # fmt: skip
             place = {tuple(row): n for n, row in enumerate(space.points.tolist())}
+            assert made.study is not None
+            assert made.study.sources is not None
             rows = [place[tuple(row)] for row in made.study.sources.points.tolist()]
         found.append(rows)
     return found

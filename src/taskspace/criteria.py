@@ -12,7 +12,7 @@ if `loss <= epsilon`.
 | `score`, `cost` | −J(t, π): "at least this good" |
 | a measure, e.g. `disk_margin` | minus its score |
 
-A criterion of one's own is a class and a decorator, here or in a user's package:
+A criterion of your own is a class and a decorator, here or in a user's package:
 
     @criterion("shortfall", summary="best known J at t − J(t, π), squared")
     class Shortfall(Criterion):
@@ -320,13 +320,13 @@ class Criterion(ABC):
             )
 
 
-C = TypeVar("C", bound=type[Criterion])
+C = TypeVar("C", bound=Criterion)
 
 CRITERIA: dict[str, Criterion] = {}
 """Criteria by name; the decorator `criterion` fills it."""
 
 
-def criterion(name: str, *, summary: str) -> Callable[[C], C]:
+def criterion(name: str, *, summary: str) -> Callable[[type[C]], type[C]]:
     """Register a class as a criterion that questions may name.
 
     Args:
@@ -334,7 +334,7 @@ def criterion(name: str, *, summary: str) -> Callable[[C], C]:
         summary: the loss as a formula.
     """
 
-    def register(cls: C) -> C:
+    def register(cls: type[C]) -> type[C]:
         taken = name in CRITERIA and type(CRITERIA[name]).__module__ != cls.__module__
         if not name.isidentifier() or taken or name in (*LEVELS, *MEASURES):
             raise InvalidInputError(

@@ -219,8 +219,13 @@ class Question:
 
     def _but(self, **changes: Any) -> "Question":
         """Return the same question with other parts."""
-        parts = {"judge": self.judge, "epsilon": self.epsilon, "error": self.error}
-        return Question(self.rule, **(parts | {"also": self.also} | changes))
+        parts: dict[str, Any] = {
+            "judge": self.judge,
+            "epsilon": self.epsilon,
+            "error": self.error,
+            "also": self.also,
+        }
+        return Question(self.rule, **(parts | changes))
 
     def at(self, epsilon: float | None) -> "Question":
         """Return the same question with another tolerance.

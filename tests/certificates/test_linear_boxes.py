@@ -191,8 +191,6 @@ def test_mass_spring_damper_has_two_enclosures(criterion):
         assert (closed[0] <= general[1]).all()
         assert (general[0] <= closed[1]).all()
         at = boxes.low + rng.uniform(size=low.shape) * (boxes.high - boxes.low)
-        table = ts.criteria.criterion_named(criterion)
-        assert table is not None
         J = system.performance(policies, at)
         home = system.home_performance(policies, sources)
         best = system.optimum(at)

@@ -303,7 +303,7 @@ def test_a_dwell_time_limits_how_fast_the_context_moves():
     assert "Stable within the range while s changes by less than" in stated.operation
     # Switched sooner than the dwell time the two loops diverge; the tracker does not.
     x, track, growth = np.array([1.0, 0.0]), stated.tracker(0.1), 1.0
-    loops = [-gain for gain in library.policies.gain]
+    loops = [-gain for gain in library.policies.arrays()["gain"]]
     for i in range(400):
         chosen = track.select([0.5 + 0.2 * (-1) ** (i // 9)], 0.1).policy
         x = expm(0.1 * loops[chosen]) @ x

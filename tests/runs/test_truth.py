@@ -4,6 +4,7 @@ import importlib
 import json
 import shutil
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -339,8 +340,9 @@ def test_policies_of_your_own_are_stored(own_policies, tmp_path, workers):
     run_experiment(own_policies(REGISTERED), tmp_path / "run", workers=workers)
     study = ts.open(tmp_path / "run")
     assert type(study.policies).__name__ == "Shifted"
-    assert study.policies.shift == 0.25
-    first = study.policies[0, 0]
+    policies: Any = study.policies
+    assert policies.shift == 0.25
+    first = policies[0, 0]
     assert first.act(np.array([2.0])) == -first.gain[0] * 2.0 + 0.25
     # Without the module the table is read all the same, and the sentence says how.
     POLICY_KINDS.pop("shifted", None)

@@ -208,7 +208,9 @@ def test_bounds_are_not_claimed_where_the_reward_may_be_another():
 
 def test_doing_nothing_scores_what_it_scores():
     system = CartPole(horizon=60, n_episodes=5)
-    tried, zero = zero_performance(system, rows(system))
+    scored = zero_performance(system, rows(system))
+    assert scored is not None
+    tried, zero = scored
     assert tried.tolist() == [0, 1, 2]
     # The policy that does nothing pushes to the left, always.
     environment = system.environment(rows(system)[1])
@@ -221,6 +223,8 @@ def test_doing_nothing_scores_what_it_scores():
             steps, over = steps + 1, terminated or truncated
         lengths.append(steps)
     assert min(lengths) <= zero[1] <= max(lengths)
-    many, _ = zero_performance(system, np.repeat(rows(system), 25, axis=0))
+    scored = zero_performance(system, np.repeat(rows(system), 25, axis=0))
+    assert scored is not None
+    many = scored[0]
     assert many.tolist() == np.linspace(0, 74, 9).round().astype(int).tolist()
     assert zero_performance(ts.systems.MassSpringDamper(), np.ones((1, 3))) is None

@@ -130,8 +130,8 @@ def _short_losses(
         return float(np.rint(value * scale))
 
     with np.errstate(all="ignore"):
-        whole = [np.rint(x * scale) for x in (scores, reference)]
-        above, below = quotient(*whole, number)
+        whole, best = (np.rint(x * scale) for x in (scores, reference))
+        above, below = quotient(whole, best, number)
         found = above / below
         is_decimal = np.ndim(below) == 0  # the power of ten
         fine = np.abs(above) < LARGEST

@@ -117,7 +117,8 @@ def make_table(
         attrs=notes,
     )
     for name in table.data_vars:
-        table[name].attrs["provenance"] = score_provenance(str(name), provenance)
+        own = score_provenance(str(name), provenance)  # type: ignore[arg-type]
+        table[name].attrs["provenance"] = own
     words = {
         name: (dim, np.full(table.sizes[dim], provenance))
         for name, dim in ORIGINS.items()
@@ -126,7 +127,7 @@ def make_table(
     return table.assign_coords(words)
 
 
-def score_provenance(name: str, provenance: str) -> str:
+def score_provenance(name: str, provenance: Provenance) -> Provenance:
     """Return where a variable of a table comes from: a measure may be weaker than J.
 
     Args:

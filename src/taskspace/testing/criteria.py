@@ -1,4 +1,4 @@
-"""What a criterion must satisfy, whoever wrote it.
+"""What a criterion must satisfy, ours or yours.
 
 Its losses fall as scores rise, its threshold and its losses decide alike, its
 enclosures contain its losses, and its text reads back to it. Numbers are random, in

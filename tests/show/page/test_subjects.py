@@ -165,7 +165,7 @@ def test_a_selection_tells_its_history(browser, selection, tmp_path):
     )
     assert [row[1] for row in rows] == ["trained"] * result.trainings
     figure = ts.show.history(path).axes[0].lines[0]
-    assert figure.get_xdata()[-1] == result.trainings
+    assert np.asarray(figure.get_xdata())[-1] == result.trainings
     for name in ("evaluations", "trainings"):
         browser.run(
             "const s = document.querySelector('.spent'); s.value = arguments[0];"

@@ -162,7 +162,7 @@ def _table_from_frame(
     if choices.row_names is False:
         frame = replace(frame, n_index=0)
     notes: list[str] = []
-    if choices.long is not None:
+    if isinstance(choices.long, Mapping):
         frame, notes = joined_runs(frame, choices.long)
     read = read_long if is_long(frame) else read_wide
     parts = read(frame, choices)

@@ -1,7 +1,7 @@
 """Measures of a linear closed loop beside its quadratic cost.
 
 A new measure is a class in a file beside these and one line in `MEASURES`; a measure
-of one's own is a function (`taskspace.measure`). Criteria read them:
+of your own is a function (`taskspace.measure`). Criteria read them:
 `Question("floor", measure="disk_margin", epsilon=-0.5)` asks for margins of at least
 0.5, `Question("floor", measure="hinf", epsilon=2.0)` for a norm of at most 2.
 """

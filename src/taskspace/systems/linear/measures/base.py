@@ -1,7 +1,7 @@
 """The interface of a measure of closed loops, and the loops themselves."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +54,7 @@ class Measure(ABC):
             NaN where the measure is not known.
         """
 
-    def scores(
-        self, system: "LinearSystem", policies: Policy, contexts: Array
-    ) -> Array:
+    def scores(self, system: Any, policies: Policy, contexts: Array) -> Array:
         """Return the values with the sign for which larger is better.
 
         Args:

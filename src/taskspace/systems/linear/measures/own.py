@@ -1,4 +1,4 @@
-"""Measures of one's own: a function under a name, asked for like any other.
+"""Measures of your own: a function under a name, asked for like any other.
 
 What such a function returns is `given`: nothing that rests on it is called proven.
 """
