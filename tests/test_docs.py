@@ -57,11 +57,11 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
         assert cover.optimal
         assert cover.size <= scope["ts"].greedy_cover(study, question).size
         assert scope["curve"].coverage[-1] == 1.0
-        points = [point for point in scope["prof"] if point.upper is not None]
+        points = [point for point in scope["profile"] if point.upper is not None]
         assert points
         assert all(p.lower <= p.upper <= p.greedy for p in points)
         assert scope["proofs"].continuum.certificate.kind == "proof"
-        assert scope["lib"].size == cover.size
+        assert scope["library"].size == cover.size
         assert (tmp_path / "page.html").stat().st_size > 10_000
     if page.stem == "bring-your-own":
         assert scope["cover"].coverage == 1.0

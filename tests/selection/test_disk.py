@@ -18,7 +18,7 @@ from taskspace.runs import (
     run_experiment,
     run_selection,
 )
-from taskspace.runs.selection import do_selected
+from taskspace.selection.loop import do_source
 from taskspace.show.figures.history import selection_record
 from taskspace.show.figures.map import context_map
 from tests.helpers import msd_toml, zipped
@@ -170,12 +170,12 @@ def test_a_lost_log_is_made_again_from_what_is_trained(
     assert RunStore.open(path).resume_command.endswith("--ask 'regret <= 0.3'")
     trained = []
 
-    def train(*arguments):
-        if arguments[-1].policies is None:
-            trained.append(arguments[-1])
-        return do_selected(*arguments)
+    def train(task, work):
+        if work.policies is None:
+            trained.append(work)
+        return do_source(task, work)
 
-    monkeypatch.setattr("taskspace.runs.selection.do_selected", train)
+    monkeypatch.setattr("taskspace.selection.loop.do_source", train)
     run_selection(experiment(selector), path)
     assert len(trained) == n_broken
     assert files(path) == before

@@ -35,7 +35,7 @@ def evaluate(
     trainer: Trainer,
     space: Space,
     *,
-    seed: int,
+    seed: int = 0,
     targets: Space | None = None,
     judges: Sequence[str] = ("worst", "best"),
     measures: Sequence[str] = (),

@@ -5,8 +5,10 @@ or `select` may do that; a run may come from a stranger, so
 what it names is imported and called only where the user says so (`--trust`).
 """
 
+import ast
 import hashlib
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
@@ -131,16 +133,27 @@ def _remember(module: ModuleType) -> None:
 
 
 def _beside(module: ModuleType) -> list[ModuleType]:
-    """Return the modules of the same folder or package that a module uses."""
+    """Return the modules of the same folder or package that a module imports.
+
+    By its text, and not by what it holds: submodules that others imported hang on a
+    package in one process and not in another.
+    """
     root = str(Path(str(module.__file__)).parent)
     if package := module.__name__.partition(".")[0] if "." in module.__name__ else "":
         root = str(Path(str(sys.modules[package].__file__)).parent)
-    used = [getattr(value, "__module__", value) for value in vars(module).values()]
-    modules = [sys.modules.get(u) if isinstance(u, str) else u for u in used]
+    names: list[str] = []
+    for line in ast.parse(_texts[module]).body:
+        if isinstance(line, ast.Import):
+            names += [alias.name for alias in line.names]
+        elif isinstance(line, ast.ImportFrom):
+            start = "." * line.level + (line.module or "")
+            base = importlib.util.resolve_name(start, module.__package__)
+            names += [base, *(f"{base}.{alias.name}" for alias in line.names)]
+    modules = [sys.modules.get(name) for name in names]
     return [
         other
         for other in modules
-        if isinstance(other, ModuleType)
+        if other is not None
         and str(getattr(other, "__file__", None) or "").startswith(root)
     ]
 

@@ -35,7 +35,7 @@ def select(
     space: Space,
     question: Question | str,
     *,
-    seed: int,
+    seed: int = 0,
     selector: str | Selector | None = None,
     targets: Space | None = None,
     candidates: CandidatesOption = None,
