@@ -33,7 +33,6 @@ from taskspace.deploy import PolicyLibrary, library
 from taskspace.deploy.operation import with_operation
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
-from taskspace.export.pid import ANTI_WINDUP
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 
@@ -71,12 +70,6 @@ class Options:
     name: str = option("Prefix of names in C.", "library")
     hysteresis: float = option("Of select_held in C, share of each axis' width.", 0.02)
     dt: float | None = option("Time step of PI and PID controllers in C (--as pid).")
-    anti_windup: str = option(
-        f"Of --as pid, at a limit: {', '.join(ANTI_WINDUP)}.", "conditional"
-    )
-    tracking_time: float | None = option(
-        "Of back-calculation; from the gains if left out."
-    )
     switching: bool = option(
         "Prove what holds of linear gains while the context moves and "
         "policies are switched, and write it into the contract.",
@@ -217,12 +210,7 @@ def _write(made: PolicyLibrary, options: Options, formats: list[str]) -> None:
     both = {"name": options.name, "hysteresis": options.hysteresis}
     own: dict[str, dict[str, Any]] = {
         "c": {**both, "precision": options.precision},
-        "pid": {
-            **both,
-            "dt": options.dt,
-            "anti_windup": options.anti_windup,
-            "tracking_time": options.tracking_time,
-        },
+        "pid": {**both, "dt": options.dt},
     }
     draft = to.with_name(f".partial-{os.getpid()}-{to.name}")
     try:

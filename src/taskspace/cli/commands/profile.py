@@ -117,13 +117,12 @@ def _show(
     show_table(
         ("ε", "lower", "upper", "greedy", "unserved targets"),
         [list(map(number, row)) for row in values],
-        title=f"How many of these {study.n_sources:,} sources{where}, by "
-        f"{question.criterion}, the {question.judge} policy of each",
+        title=f"How many of these {study.n_sources:,} sources{where}, by {question}",
         texts=(),
     )
     if len(places) < len(points):
         console.print(
             f"{len(places)} of {len(points):,} tolerances; --format json has all."
         )
-    words = f"taskspace cover {again} --method minimum"
+    words = f"taskspace cover {again}"
     console.print(f"Next: {shown(words)}", soft_wrap=True)

@@ -87,9 +87,9 @@ def show_cover(
     assert question is not None
     quantity = str(problem.study.table.attrs.get("quantity", "performance"))
     scope = f" {answer.scope}" if answer.scope else ""
-    things = "source" if cover.size == 1 else "sources"
+    things, verb = ("source", "covers") if cover.size == 1 else ("sources", "cover")
     console.print(
-        f"[bold]{cover.size} {things}[/bold] of {cover.n_sources:,} cover "
+        f"[bold]{cover.size} {things}[/bold] of {cover.n_sources:,} {verb} "
         f"{percent(cover.coverage)} of {cover.n_targets:,} targets: "
         f"{_claim(cover, scope, problem.weights is not None)}."
     )
