@@ -26,6 +26,7 @@ from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
 from taskspace.sets.erosion import coarse_sentence
+from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = ["CoverProblem"]
 
@@ -69,7 +70,8 @@ class CoverProblem:
     def notes(self) -> list[str]:
         """What a person should know before any number."""
         coarse = coarse_sentence(self.question.error, self.study.targets)
-        return [*self.study.notes, *filter(None, [coarse])]
+        level = level_sentence(self.study, self.question)
+        return [*self.study.notes, *filter(None, [coarse, level])]
 
     def find_cover(
         self, method: str, *, time_limit: float = 60.0, seed: int = 0, **options: Any
@@ -200,3 +202,34 @@ class CoverProblem:
         total = self.weights.sum()
         served = self.weights[cover.assignment >= 0].sum()
         return float(served / total) if total else 1.0
+
+
+def level_sentence(study: Study, question: Question) -> str:
+    """Return a sentence if every policy, or no policy, can reach a level that is asked.
+
+    Args:
+        study: whose system may know the least and the largest return of an episode.
+        question: what is asked.
+    """
+    system, targets = study.system, study.targets
+    if not isinstance(system, EpisodicSystem) or targets is None:
+        return ""
+    bounds = system.return_bounds(system.contexts(targets))
+    if bounds is None:
+        return ""
+    for demand in question.demands:
+        is_level = demand.rule.is_absolute and demand.measure == "performance"
+        if not is_level or demand.epsilon is None:
+            continue
+        level, low, high = -demand.epsilon, bounds[:, 0].min(), bounds[:, 1].max()
+        if level > high:
+            return (
+                f"No policy can reach {demand}: the return of an episode is at most "
+                f"{high:g}."
+            )
+        if level <= low:
+            return (
+                f"Every policy reaches {demand}: the return of an episode is at least "
+                f"{low:g}."
+            )
+    return ""
