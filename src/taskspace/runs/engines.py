@@ -1,6 +1,7 @@
 """Who does the work: this process, processes of this machine, or a Dask cluster."""
 
 import contextlib
+import gc
 import importlib.util
 import multiprocessing
 import os
@@ -225,6 +226,9 @@ def _dask(address: str, workers: int, say: Callable[[str], None]) -> Iterator[En
             stack.enter_context(cluster)
             address = cluster.scheduler_address
             say(f"Dashboard: {_dashboard(cluster.dashboard_link)}")
+        # A client that could not connect closes itself when it is collected. If that
+        # happens while another one starts, both wait for one lock for ever.
+        gc.collect()
         try:
             client = stack.enter_context(
                 Client(address, timeout=CONNECT_WAIT, set_as_default=False)
