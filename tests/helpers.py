@@ -55,6 +55,7 @@ def msd_toml(
     return f"""
 name = "small"
 seed = {seed}
+ask = "regret <= {epsilon}"
 [system]
 id = "msd-v1"
 [space]
@@ -64,9 +65,6 @@ c = {axis}
 id = "lqr"
 n_policies = {n_policies}
 noise = {noise}
-[[criteria]]
-criterion = "regret"
-epsilon = {epsilon}
 {more}"""
 
 

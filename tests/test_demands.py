@@ -225,6 +225,7 @@ def test_commands_and_experiments(tmp_path):
         """
 name = "demands"
 seed = 0
+ask = "ratio <= 10 % and decay_rate >= 1"
 [system]
 id = "msd-v1"
 [trainer]
@@ -234,10 +235,6 @@ noise = 0.0
 [space]
 k = [0.5, 4.0, 6]
 c = [0.5, 4.0, 6]
-[[criteria]]
-criterion = "ratio"
-epsilon = [0.1]
-also = [{ criterion = "floor", measure = "decay_rate", epsilon = -1.0 }]
 """
     )
     runner, out = CliRunner(), str(tmp_path / "run")

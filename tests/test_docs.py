@@ -75,7 +75,7 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
 def test_experiments_in_the_text_load(page):
     for text in blocks(page, "toml"):
         values = parse_toml(text, page.name)
-        if "criteria" in values:
+        if "ask" in values:
             Experiment.from_dict(values)
 
 

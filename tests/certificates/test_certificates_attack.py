@@ -325,8 +325,8 @@ def attack_enclosures(n_boxes, seed):
             name: MsdEnclosure(
                 MSD, policies, contexts, ts.Question(name, epsilon=0.0)
             ).bounds(boxes)
-            for name in CRITERIA
-            if EVERY_CRITERION[name].has_box_bounds
+            for name in (*CRITERIA, "floor")
+            if name == "floor" or EVERY_CRITERION[name].has_box_bounds
         }
         for i in range(n_boxes):
             source = int(rng.integers(len(contexts)))

@@ -278,11 +278,10 @@ def test_a_plant_that_a_function_makes_is_certified(tmp_path, monkeypatch):
         "        Q=[[1, 0], [0, 1]], R=[[1]])\n"
     )
     (tmp_path / "mine.toml").write_text(
-        'name = "mine"\nseed = 0\n'
+        'name = "mine"\nseed = 0\nask = "ratio <= 5 %"\n'
         '[system]\nid = "my_cart:cart"\nfriction = 0.2\n'
         "[space]\nmass = [0.5, 2.0, 5]\n"
         '[trainer]\nid = "lqr"\nn_policies = 1\nnoise = 0.0\n'
-        '[[criteria]]\ncriterion = "ratio"\nepsilon = [0.05]\n'
     )
     run_experiment(load_experiment("mine.toml"), tmp_path / "run")
     words = ["run", "--ask", "ratio <= 0.05"]

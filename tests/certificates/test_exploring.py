@@ -115,7 +115,7 @@ def certified(pilot, seed):
     return certify(
         ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=-0.93),
-        sampling=Sampling(max_episodes=512, pilot=pilot),
+        sampling=Sampling(max_episodes=1024, pilot=pilot),
         time_limit=20,
     )["fresh episodes"]
 

@@ -161,7 +161,7 @@ def test_nothing_reads_or_cuts_a_sentence():
 
 
 def _tables_by_provenance(code: str) -> int:
-    """How many dicts have words by the three provenances; ranks are not words."""
+    """How many dicts have words by all provenances; ranks are not words."""
     n_tables = 0
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Dict):
@@ -174,7 +174,7 @@ def _tables_by_provenance(code: str) -> int:
 def test_one_table_has_the_words_by_provenance():
     assert set(PROVENANCE_WORDS) == set(get_args(Provenance))
     assert PROVENANCE_WORDS["exact"].scope == PROVENANCE_WORDS["exact"].caution == ""
-    planted = "words = {'exact': 'a', 'sampled': 'b', 'given': 'c'}"
+    planted = "w = {'exact': 'a', 'computed': 'd', 'sampled': 'b', 'given': 'c'}"
     assert _tables_by_provenance(planted) == 1
     root = Path(taskspace.__file__).parent
     where = [f for f in root.rglob("*.py") if _tables_by_provenance(f.read_text())]

@@ -16,10 +16,7 @@ VALUES = {
     "system": {"id": "msd-v1"},
     "space": {"k": [0.5, 4.0, 4], "c": [0.5, 4.0, 4]},
     "trainer": {"id": "lqr", "n_policies": 2, "noise": 0.05},
-    "criteria": [
-        {"criterion": "ratio", "judge": "best", "epsilon": [0.05, 0.1]},
-        {"criterion": "floor", "judge": "worst", "epsilon": [30.0]},
-    ],
+    "ask": ["ratio <= 5 % best", "ratio <= 10 % best", "cost <= 30"],
     "cover": {"methods": ["greedy"]},
 }
 
@@ -64,13 +61,8 @@ def test_every_command_that_asks_does_so(paths):
 
 def test_of_several_questions_regret_counts(tmp_path):
     """A signed cover may leave any regret, so it is not taken without being asked."""
-    criteria = [
-        {"criterion": "signed", "epsilon": [0.2]},
-        {"criterion": "regret", "epsilon": [0.7]},
-    ]
-    run_experiment(
-        Experiment.from_dict(VALUES | {"criteria": criteria}), tmp_path / "run"
-    )
+    asked = {"ask": ["signed <= 0.2", "regret <= 0.7"]}
+    run_experiment(Experiment.from_dict(VALUES | asked), tmp_path / "run")
     record, said = ask("cover", tmp_path / "run")
     assert record["ask"] == "regret <= 0.7"
     assert "As in the run's experiment: --ask 'regret <= 0.7'." in said

@@ -81,9 +81,7 @@ def test_while_the_exact_solver_runs(hard, tmp_path, sent):
     log = tmp_path / "log"
     code = (
         "import taskspace.cli.output as output\n"
-        "import taskspace.cover.methods.minimum as minimum\n"
         "output.LOG_SECONDS = 0.0\n"
-        "minimum._SECONDS_ALONE = 0.0\n"
         "from taskspace.cli import main\n"
         "main()\n"
     )
@@ -94,7 +92,7 @@ def test_while_the_exact_solver_runs(hard, tmp_path, sent):
             stderr=stream,
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
-        while "exact solver" not in log.read_text():
+        while "exact search" not in log.read_text():
             assert process.poll() is None
             time.sleep(0.05)
         time.sleep(1)  # both solvers are at work
@@ -117,7 +115,7 @@ def test_a_solver_that_is_interrupted_ends():
 
 
 def _interrupts_the_exact_solver(stage, low, best, phase):
-    if phase == "exact solver" and not any(signal.getitimer(signal.ITIMER_REAL)):
+    if phase == "exact search" and not any(signal.getitimer(signal.ITIMER_REAL)):
         signal.setitimer(signal.ITIMER_REAL, 1.0)
 
 

@@ -18,7 +18,7 @@ VALUES = {
     "system": {"id": "tests.systems.own:make_pendulum", "gravity": 3.0},
     "space": {"length": [0.5, 2.0, 5]},
     "trainer": {"id": "lqr", "n_policies": 1, "noise": 0.0},
-    "criteria": [{"criterion": "ratio", "epsilon": [0.1]}],
+    "ask": "ratio <= 10 %",
     "cover": {"methods": ["greedy"]},
 }
 
@@ -41,12 +41,11 @@ def test_a_run_of_ones_own_system_repeats_from_its_file(tmp_path):
 
 
 def test_an_error_of_measured_contexts_is_asked_in_a_file():
-    spec = {"criterion": "ratio", "epsilon": [0.1], "error": {"length": "30%"}}
-    asked = experiment(criteria=[spec])
+    asked = experiment(ask="ratio <= 10 % with length=30 %")
     assert asked.questions[0].error.words == "length ± 30 %"
     assert Experiment.from_toml(asked.resolved().to_toml()).questions == asked.questions
-    with pytest.raises(InvalidInputError, match="percentage"):
-        experiment(criteria=[spec | {"error": {"length": "much"}}])
+    with pytest.raises(InvalidInputError, match="may stand a number"):
+        experiment(ask="ratio <= 10 % with length=much")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_a_trainer_of_ones_own_is_one_block_per_training(tmp_path, monkeypatch):
             "system": {"id": "tests.selection.worlds:Line"},
             "space": {"x0": [0.0, 5.0, 6]},
             "trainer": {"id": "tests.selection.worlds:Copy"},
-            "criteria": [{"criterion": "regret", "epsilon": [2.0]}],
+            "ask": "regret <= 2",
             "cover": {"methods": ["greedy"]},
         }
     )
@@ -146,12 +145,7 @@ WRONG = [-1, 0, True, 1.5, float("nan"), "", "é", [], [1, 2], [[1]], {}, {"a": 
         ("space", "length"),
         ("trainer", "id"),
         ("trainer", "n_policies"),
-        ("criteria", "criterion"),
-        ("criteria", "judge"),
-        ("criteria", "measure"),
-        ("criteria", "epsilon"),
-        ("criteria", "error"),
-        ("criteria", "also"),
+        ("ask", None),
         ("cover", "methods"),
         ("cover", "time_limit"),
     ],

@@ -22,6 +22,7 @@ MSD = msd_toml()
 CARTPOLE = """
 name = "small"
 seed = 0
+ask = "regret <= 5"
 [system]
 id = "cartpole-v1"
 horizon = 50
@@ -39,9 +40,6 @@ n_epochs = 1
 hidden = [8]
 evaluate_every = 512
 n_evaluation_episodes = 8
-[[criteria]]
-criterion = "regret"
-epsilon = 5.0
 [cover]
 methods = ["greedy"]
 n_repeats = 2

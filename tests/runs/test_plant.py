@@ -65,7 +65,7 @@ def experiment(n=4, system="pendulum", **changes) -> Experiment:
             "system": {"id": f"tests.runs.test_plant:{system}"},
             "space": {"length": [0.5, 2.0, n]},
             "trainer": trainer,
-            "criteria": [{"criterion": "ratio", "epsilon": [0.02]}],
+            "ask": "ratio <= 2 %",
             "cover": {"methods": ["minimum"]},
             **changes,
         }

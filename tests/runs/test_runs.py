@@ -199,13 +199,14 @@ def test_targets_may_differ_from_sources(tmp_path):
 
 
 def test_overrides():
-    experiment = small("criteria.epsilon=[0.1, 0.3]", "system.horizon=4.0")
-    assert [spec.epsilon for spec in experiment.criteria] == [(0.1, 0.3)] * 2
+    experiment = small("ask=['signed <= 0.1', 'regret <= 0.3']", "system.horizon=4.0")
+    assert [str(q) for q in experiment.ask] == ["signed <= 0.1", "regret <= 0.3"]
     system = experiment.built_system
     assert isinstance(system, LinearSystem)
     assert system.horizon == 4.0
-    only_second = small("criteria.1.epsilon=7")
-    assert [spec.epsilon for spec in only_second.criteria] == [(0.2,), (7.0,)]
+    only_second = small("ask.1='regret <= 7'")
+    assert [q.epsilon for q in only_second.ask] == [0.2, 7.0]
+    assert small("ask=cost <= 9").ask == (ts.Question("cost <= 9"),)
 
 
 @pytest.mark.parametrize(
@@ -219,14 +220,17 @@ def test_overrides():
         ("system.mass=3", "Unknown key of [system] of msd-v1: 'mass'"),
         ("trainer.nois=1", "Did you mean 'noise'?"),
         ("trainer.noise='much'", "wrong type"),
-        ("criteria.epsilon=-1", "epsilon >= 0 must hold"),
-        ("criteria.epsilon='x'", "Expected `float`"),
-        ("criteria.criterion='regrets'", "Did you mean 'regret'?"),
+        ("ask=regret <= -1", "epsilon >= 0 must hold"),
+        ("ask=regret <= x", "there may stand a number"),
+        ("ask=regrets <= 1", "Did you mean 'regret'?"),
+        ("ask=regret", "must have a bound"),
+        ("ask=3", "a question or a list of questions"),
+        ("criteria.epsilon=1", "[[criteria]] is no table of an experiment any more"),
         ("cover.methods=['greedi']", "Did you mean 'greedy'?"),
         ("seed=-1", "seed must be an integer >= 0"),
         ("sede=1", "Did you mean 'seed'?"),
         ("nonsense", "--set needs key=value"),
-        ("criteria.7.epsilon=1", "there are only 2 entries"),
+        ("ask.7=regret <= 1", "there are only 2 entries"),
     ],
 )
 def test_bad_values_are_named(override, says):
@@ -246,7 +250,7 @@ def test_spent_counts_what_an_oracle_needs(tmp_path):
 def test_greedy_needs_no_more_sources_than_uniform_or_random(tmp_path):
     # The paper's claim, at every coverage level that greedy passes.
     results = run_experiment(
-        small("space.n=15", "criteria.epsilon=0.3"), tmp_path / "run"
+        small("space.n=15", "ask=['signed <= 0.3', 'regret <= 0.3']"), tmp_path / "run"
     ).results
     curves = {(c.question.criterion, c.method): c for c in results.curves}
     for criterion in ("signed", "regret"):

@@ -238,7 +238,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, finished, monkeypatch):
 def test_no_servable_target_is_an_answer(tmp_path):
     done = taskspace(
         "run", "msd", "--set", "space.n=5", "--set", "trainer.n_policies=2",
-        "--set", "criteria.epsilon=0.001", "--out", tmp_path / "run",
+        "--set", "ask=regret <= 0.001", "--out", tmp_path / "run",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "No source serves" in done.stdout
@@ -319,7 +319,7 @@ def test_signals_end_a_command_with_one_line(tmp_path, sent, code):
     process = subprocess.Popen(
         [
             sys.executable, "-m", "taskspace", "run", "msd", "--set", "space.n=60",
-            "--set", "criteria.epsilon=0.02", "--set", "cover.methods=['minimum']",
+            "--set", "ask=regret <= 0.02", "--set", "cover.methods=['minimum']",
             "--set", "trainer.n_policies=1", "--set", "trainer.noise=0.0",
             "--set", "cover.time_limit=300", "--out", str(tmp_path / "run"),
         ],

@@ -14,15 +14,13 @@ from tests.helpers import refused
 TOML = """
 name = "own"
 seed = 0
+ask = "regret <= 0.1"
 [system]
 id = "tests.runs.test_storable:system"
 [space]
 x = [0.0, 1.0, 4]
 [trainer]
 id = "tests.runs.test_storable:{trainer}"
-[[criteria]]
-criterion = "regret"
-epsilon = [0.1]
 """
 
 system = FunctionSystem(

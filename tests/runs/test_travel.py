@@ -27,6 +27,7 @@ plant = LinearFamily(
 EXPERIMENT = """
 name = "own"
 seed = 0
+ask = "regret <= 1"
 [system]
 id = "travelling_plant:plant"
 [space]
@@ -35,10 +36,6 @@ length = [0.5, 2.0, 5]
 id = "lqr"
 n_policies = 1
 noise = 0.0
-[[criteria]]
-criterion = "regret"
-judge = "worst"
-epsilon = [1.0]
 [cover]
 methods = ["greedy"]
 n_repeats = 2

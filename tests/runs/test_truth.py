@@ -312,7 +312,7 @@ SHIFTED = {
     "system": {"id": "own_policies:system"},
     "space": {"length": [1.0, 2.0, 4]},
     "trainer": {"id": "own_policies:Trainer"},
-    "criteria": [{"criterion": "regret", "epsilon": [0.5]}],
+    "ask": "regret <= 0.5",
     "cover": {"methods": ["greedy"]},
 }
 

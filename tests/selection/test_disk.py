@@ -256,6 +256,7 @@ def test_the_command_prints_its_keys(tmp_path):
 REGIONS = """
 name = "regions"
 seed = 0
+ask = "regret <= 1"
 [system]
 id = "tests.selection.worlds:Line"
 [space]
@@ -265,9 +266,6 @@ id = "tests.selection.worlds:Middle"
 total_steps = 120
 steps = 11
 chance = 0.7
-[[criteria]]
-criterion = "regret"
-epsilon = [1.0]
 [cover]
 methods = ["greedy"]
 [select]

@@ -76,15 +76,13 @@ def test_a_bound_by_an_estimated_table_says_so():
 EXPERIMENT = f"""
 name = "dice"
 seed = 0
+ask = "score >= {LEVEL}"
 [system]
 id = "tests.selection.test_estimates:Dice"
 [space]
 x = [0.0, 6.0, 7]
 [trainer]
 id = "tests.selection.worlds:Copy"
-[[criteria]]
-criterion = "floor"
-epsilon = [{-LEVEL}]
 """
 
 

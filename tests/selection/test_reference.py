@@ -130,7 +130,7 @@ EXPERIMENT = {
     "system": {"id": "tests.selection.worlds:Line", "optimum_known": False},
     "space": {"x0": [0.0, 20.0, 21]},
     "trainer": {"id": "tests.selection.worlds:Copy", "fails_at": [0.0, 20.0]},
-    "criteria": [{"criterion": "regret", "epsilon": [2.0]}],
+    "ask": "regret <= 2",
     "cover": {"methods": ["minimum"]},
 }
 
@@ -234,7 +234,7 @@ def test_a_selection_on_disk_says_what_is_not_known(tmp_path):
     said = " ".join(done.output.split())
     assert "Coverage is unknown" in said
     assert "select.reference" in said
-    assert "floor" in said
+    assert "--ask 'score >= J'" in said
     assert "cover 100 %" not in said
 
 

@@ -336,6 +336,7 @@ def test_prices_of_a_folder_of_selections(tmp_path):
     text = """
         name = "prices"
         seed = 0
+        ask = "regret <= 2"
         [system]
         id = "tests.selection.worlds:Line"
         [space]
@@ -343,9 +344,6 @@ def test_prices_of_a_folder_of_selections(tmp_path):
         [trainer]
         id = "tests.selection.worlds:Middle"
         steps = 10
-        [[criteria]]
-        criterion = "regret"
-        epsilon = [2.0]
         [select]
         selector = "noisy"
         price = PRICE.0

@@ -211,6 +211,7 @@ def test_mistakes_by_name():
 EXPERIMENT = """
 name = "swing"
 seed = 0
+ask = "regret <= 50"
 [system]
 id = "gymnasium:Pendulum-v1"
 horizon = 20
@@ -226,9 +227,6 @@ total_steps = 64
 evaluate_every = 64
 n_evaluation_episodes = 1
 options = {n_steps = 32, batch_size = 32, n_epochs = 1}
-[[criteria]]
-criterion = "regret"
-epsilon = [50.0]
 """
 
 

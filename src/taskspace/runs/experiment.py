@@ -31,7 +31,6 @@ from taskspace.runs.objects import (
 from taskspace.runs.opening import is_in_a_run
 from taskspace.runs.specs import (
     CoverSpec,
-    CriterionSpec,
     SelectSpec,
     read_table,
 )
@@ -57,7 +56,7 @@ class Experiment:
             `points`.
         trainer: `id` of a built-in trainer, or `package.module:object`, and its
             settings.
-        criteria: what to cover for.
+        ask: the questions, one cover by each method for each of them.
         targets: axes of the target grid; the sources if left out.
         cover: how to cover.
         select: how to choose what to train, if the file says so.
@@ -66,10 +65,10 @@ class Experiment:
 
     name: str
     seed: int
+    ask: tuple[Question, ...]
     system: dict[str, Any]
     space: dict[str, Any]
     trainer: dict[str, Any]
-    criteria: tuple[CriterionSpec, ...]
     targets: dict[str, Any] | None = None
     cover: CoverSpec = field(default_factory=CoverSpec)
     select: SelectSpec | None = None
@@ -82,8 +81,8 @@ class Experiment:
                 "The name of an experiment must be plain text without / \\ [ ], "
                 f"because its run directory is called so, but got {self.name!r}."
             )
-        if not self.criteria:
-            raise InvalidInputError("An experiment needs at least one [[criteria]].")
+        if not self.ask:
+            raise InvalidInputError("An experiment asks at least one question.")
         _ = self.sources, self.target_space
 
     def checked(self) -> "Experiment":
@@ -146,7 +145,7 @@ class Experiment:
     @property
     def questions(self) -> tuple[Question, ...]:
         """Everything that is asked of the table."""
-        return tuple(q for spec in self.criteria for q in spec.questions)
+        return self.ask
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -179,7 +178,7 @@ class Experiment:
         """Plain values: dicts, lists, strings and numbers."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         del values["code"]
-        values["criteria"] = [criterion.to_dict() for criterion in self.criteria]
+        values["ask"] = [str(question) for question in self.ask]
         values["cover"] = {
             f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
         }
@@ -215,11 +214,17 @@ class Experiment:
             values: as in a TOML file.
             code: what it may import.
         """
+        if "criteria" in values:
+            raise InvalidInputError(
+                "[[criteria]] is no table of an experiment any more: write the "
+                'question at the top of the file, e.g. ask = "regret <= 0.2", or a '
+                "list of questions."
+            )
         known = [f.name for f in fields(cls) if f.name != "code"]
         check_keys("experiment", values, known)
         missing = [
             key
-            for key in ("name", "seed", "system", "space", "trainer", "criteria")
+            for key in ("name", "seed", "ask", "system", "space", "trainer")
             if key not in values
         ]
         if missing:
@@ -234,23 +239,16 @@ class Experiment:
                 raise InvalidInputError(
                     f"{key} must be a table ([{key}]), but got {values[key]!r}."
                 )
-        criteria = values["criteria"]
-        if not isinstance(criteria, Sequence) or not all(
-            isinstance(spec, Mapping) for spec in criteria
-        ):
-            raise InvalidInputError(
-                f"criteria must be tables ([[criteria]]), but got {criteria!r}."
-            )
         cover = dict(values.get("cover", {}))
         if isinstance(cover.get("methods"), str):
             cover["methods"] = [cover["methods"]]
         return cls(
             name=str(values["name"]),
             seed=seed,
+            ask=_questions(values["ask"]),
             system=dict(values["system"]),
             space=dict(values["space"]),
             trainer=dict(values["trainer"]),
-            criteria=tuple(map(CriterionSpec.from_dict, criteria)),
             targets=dict(values["targets"]) if "targets" in values else None,
             cover=read_table("[cover]", cover, CoverSpec),
             select=read_table("[select]", values["select"], SelectSpec)
@@ -258,6 +256,26 @@ class Experiment:
             else None,
             code=Code() if code is None else code,
         )
+
+
+def _questions(texts: Any) -> tuple[Question, ...]:
+    """Return the questions of an experiment, which states one or a list of them."""
+    several = [texts] if isinstance(texts, str) else texts
+    if not isinstance(several, list | tuple) or not all(
+        isinstance(text, str) for text in several
+    ):
+        raise InvalidInputError(
+            'ask must be a question or a list of questions, e.g. ask = "regret <= '
+            f'0.2", but got {texts!r}.'
+        )
+    questions = tuple(map(Question, several))
+    for question in questions:
+        if question.epsilon is None:
+            raise InvalidInputError(
+                f"A question of an experiment must have a bound, e.g. '{question} <= "
+                f"0.2', but got {str(question)!r}."
+            )
+    return questions
 
 
 def builtin_experiments() -> list[str]:
@@ -279,7 +297,7 @@ def load_experiment(
     Args:
         name: a built-in experiment, or the path of a TOML file.
         overrides: `a.b=value` each, the value in TOML. `space.n=5` sets the number
-            of points on every axis; `criteria.epsilon=0.1` applies to all criteria.
+            of points on every axis; `ask=regret <= 0.1` replaces the questions.
         trust: import what an experiment in a run directory names.
     """
     path = Path(name)

@@ -1,4 +1,4 @@
-"""The tables of an experiment: `[[criteria]]`, `[cover]` and `[select]`."""
+"""The tables of an experiment: `[cover]` and `[select]`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -8,104 +8,14 @@ import msgspec
 import numpy as np
 
 from taskspace.cover import METHODS
-from taskspace.criteria import Level
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.questions import Question
 from taskspace.runs.objects import check_keys
 
 if TYPE_CHECKING:
     from taskspace.selection import Options
 
-DEMAND_KEYS = ("criterion", "epsilon", "judge", "measure")
-CRITERION_KEYS = (*DEMAND_KEYS, "also", "error")
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class CriterionSpec:
-    """One criterion and the tolerances to cover for.
-
-    Args:
-        question: what is asked, with the first tolerance.
-        epsilon: all tolerances.
-    """
-
-    question: Question
-    epsilon: tuple[float, ...]
-
-    @classmethod
-    def from_dict(cls, spec: Mapping[str, Any]) -> "CriterionSpec":
-        """Read a table `[[criteria]]`.
-
-        Args:
-            spec: criterion, judge, measure; epsilon, one or several; further demands
-                `also`, each a table; the `error` of the measured context.
-        """
-        _check_criterion("[[criteria]]", spec, CRITERION_KEYS)
-        also = spec.get("also", [])
-        if not isinstance(also, list | tuple) or not all(
-            isinstance(each, dict) for each in also
-        ):
-            raise InvalidInputError(
-                "criteria.also must be a list of tables, one per further demand, but "
-                f"got {also!r}."
-            )
-        for each in also:
-            _check_criterion("criteria.also", each, DEMAND_KEYS)
-        epsilon = spec["epsilon"]
-        several = epsilon if isinstance(epsilon, list | tuple) else [epsilon]
-        numbers = _typed_value("[[criteria]]", "epsilon", several, tuple[float, ...])
-        if not numbers:
-            raise InvalidInputError("criteria.epsilon must name a tolerance.")
-        found = cls(_question_of({**spec, "epsilon": numbers[0]}), numbers)
-        _ = found.questions
-        return found
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """One question per tolerance."""
-        return tuple(self.question.at(each) for each in self.epsilon)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in a file."""
-        first, *others = map(_demand_record, self.question.demands)
-        if others:
-            first["also"] = others
-        if self.question.error is not None:
-            first["error"] = self.question.error.to_dict()
-        return first | {"epsilon": self.epsilon}
-
-
-def _question_of(spec: Mapping[str, Any]) -> Question:
-    """Return the question of a table `[[criteria]]`, or of one of its `also`."""
-    return Question(
-        spec["criterion"],
-        spec.get("judge", "worst"),
-        epsilon=spec["epsilon"],
-        measure=spec.get("measure", ""),
-        error=spec.get("error"),
-        also=[_question_of(each) for each in spec.get("also", ())],
-    )
-
-
-def _demand_record(demand: Question) -> dict[str, Any]:
-    """Return a demand as a table of a file states it."""
-    record = {"judge": demand.judge, "epsilon": demand.epsilon}
-    if not isinstance(demand.rule, Level):
-        return {"criterion": demand.criterion, **record}
-    own = {} if demand.measure == "performance" else {"measure": demand.measure}
-    return {"criterion": "floor", **record, **own}
-
-
-def _check_criterion(
-    where: str, spec: Mapping[str, Any], known: tuple[str, ...]
-) -> None:
-    check_keys(where, spec, known)
-    if "criterion" not in spec or "epsilon" not in spec:
-        raise InvalidInputError(
-            f"{where} needs criterion and epsilon, but got {dict(spec)}."
-        )
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ TEMPLATE = """\
 
 name = "{name}"
 seed = 0                        # of everything random
+# One cover by each method for each question: "regret <= 0.2", "ratio <= 10 %",
+# "score >= 475"; add "best" if the best policy of a source counts, not the worst.
+ask = ["regret <= 0.1", "regret <= 0.2"]
 
 [system]
 id = "msd-v1"                   # `taskspace init` lists what is built in
@@ -41,11 +44,6 @@ c = [0.1, 8.0, 12]              # [0.1, 8.0, 12, "log"] for equal ratios
 id = "lqr"                      # lqr, ppo, sb3, or "my_module:my_trainer"
 n_policies = 3                  # members of the family of each source
 noise = 0.1                     # further keys are settings of the trainer
-
-[[criteria]]
-criterion = "regret"            # signed, regret, ratio, floor
-judge = "worst"                 # or "best": which policy of a source counts
-epsilon = [0.1, 0.2]            # one cover each
 
 [cover]
 methods = ["greedy", "minimum", "uniform", "random"]

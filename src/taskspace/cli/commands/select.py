@@ -30,7 +30,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import Experiment, SelectionRun, load_experiment, run_selection
 from taskspace.runs.opening import open_study
-from taskspace.runs.specs import CriterionSpec, SelectSpec
+from taskspace.runs.specs import SelectSpec
 from taskspace.selection import SELECTORS, SelectResult
 
 EXAMPLES = (
@@ -73,9 +73,7 @@ class Options:
         question = loaded.questions[0]
         if asking.ask is not None:
             question = asking.question(Path(self.experiment))
-            assert question.epsilon is not None
-            criterion = CriterionSpec(question, (question.epsilon,))
-            loaded = replace(loaded, criteria=(criterion,))
+            loaded = replace(loaded, ask=(question,))
         return replace(loaded, select=spec), question
 
 
