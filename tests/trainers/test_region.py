@@ -50,6 +50,17 @@ def test_a_region_has_one_form(pairs, random):
     assert words[0] == words[1] != one.seed(8).generate_state(4).tolist()
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_equal_contexts_does_not_matter(seed):
+    """Sums of floats depend on their order; the form of a region must not."""
+    rng = np.random.default_rng(seed)
+    rows, weights = rng.integers(0, 3, (40, 1)) + 0.0, rng.integers(1, 99, 40)
+    order = rng.permutation(40)
+    one, other = Region(rows, weights), Region(rows[order], weights[order])
+    assert one.weights.tobytes() == other.weights.tobytes()
+    assert one.seed(7).entropy == other.seed(7).entropy
+
+
 def test_draws_follow_the_weights(rng):
     region = Region([[0.0], [1.0], [5.0]], [1, 2, 5])
     shares = rng.random(40_000)

@@ -57,7 +57,10 @@ class Region:
                 f"got {np.asarray(weights).tolist()} for {len(rows)} contexts."
             )
         joined, place = np.unique(rows, axis=0, return_inverse=True)
-        total = np.bincount(place.ravel(), share / share.max(), len(joined))
+        # Weights of equal contexts are added in one order, whatever order they come in.
+        order = np.lexsort((share, place.ravel()))
+        place, share = place.ravel()[order], share[order] / share.max()
+        total = np.bincount(place, share, len(joined))
         object.__setattr__(self, "contexts", joined[total > 0])
         object.__setattr__(self, "weights", total[total > 0] / total.sum())
 
