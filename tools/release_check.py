@@ -10,6 +10,7 @@ docs/quickstart-table.md does, and that a missing extra is named. Run by
 
 import argparse
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -143,7 +144,7 @@ def quickstart() -> str:
         if kind == "python":
             lines.append(block)
         for command in re.findall(r"^\$ (taskspace .*)$", block, re.MULTILINE):
-            words = ["-m", *command.split()]
+            words = ["-m", *shlex.split(command, comments=True)]
             lines.append(f"subprocess.run([sys.executable, *{words!r}], check=True)")
     if len(lines) < 6:
         sys.exit("docs/quickstart-table.md must have blocks to run.")
