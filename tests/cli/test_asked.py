@@ -78,6 +78,8 @@ def test_a_matrix_has_no_question_of_its_own(tmp_path):
     assert "As in" not in said
     done = CliRunner().invoke(app, ["certify", str(tmp_path / "m.npz")])
     assert "--ask is needed" in str(done.exception)
+    done = CliRunner().invoke(app, ["certify", str(tmp_path / "nothing.npz")])
+    assert "does not exist" in str(done.exception)
 
 
 def test_a_selection_has_the_tolerance_it_was_made_for(tmp_path):

@@ -17,7 +17,7 @@ from taskspace.performance.io.cells import is_blank, label, number_of
 from taskspace.performance.io.text import read_text
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.runs.opening import is_run
+from taskspace.runs.opening import check_exists, is_run
 
 
 def own_question(path: Path, needs_bound: bool) -> Question:
@@ -30,6 +30,7 @@ def own_question(path: Path, needs_bound: bool) -> Question:
         needs_bound: the command needs a tolerance or a level; else the regret is asked
             of what has no question of its own.
     """
+    check_exists(path)
     questions = _own_questions(path)
     if not questions and needs_bound:
         raise InvalidInputError(
