@@ -26,7 +26,7 @@ import xarray as xr
 import taskspace as ts
 from taskspace.performance import source_space
 from taskspace.policies import LinearGain
-from taskspace.runs import RunStore
+from taskspace.runs import RunFolder
 from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained, Trainer
 
@@ -90,7 +90,7 @@ class Replay(Trainer):
 
 def live(run: Path, table: xr.Dataset) -> None:
     """Print whether the rows of a live selection are those of the table, bit by bit."""
-    found = RunStore.open(run).table()
+    found = RunFolder.open(run).table()
     whole, few = source_space(table), source_space(found)
     assert whole is not None
     assert few is not None

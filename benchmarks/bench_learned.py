@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 
 import taskspace as ts
 from taskspace.cover.methods import find_cover
-from taskspace.performance.store.base import REGION, TRAINED
+from taskspace.performance.work import REGION, TRAINED
 from taskspace.selection import Budget
 from taskspace.sets import pack
 from taskspace.spaces import Points, Space

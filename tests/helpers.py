@@ -109,3 +109,9 @@ def refused(*arguments, cwd=None) -> str:
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     return re.sub(r"\s+", " ", done.stderr)
+
+
+def block_of(run, number=0):
+    """The file of one block of a run."""
+    (file,) = run.glob(f"trainings/{number:05d}-*.npz")
+    return file

@@ -3,10 +3,10 @@
 import json
 
 import numpy as np
+from taskspace.runs.store import RunFolder
 
 from taskspace.runs.execute import run_experiment
 from taskspace.runs.experiment import load_experiment
-from taskspace.runs.store import RunStore
 
 SMALL = [
     "space.n=2",
@@ -23,7 +23,7 @@ SMALL = [
 def test_small_run_and_its_repetition(tmp_path):
     experiment = load_experiment("cartpole", SMALL)
     result = run_experiment(experiment, tmp_path / "run", workers=0)
-    store = RunStore.open(tmp_path / "run")
+    store = RunFolder.open(tmp_path / "run")
     table = store.table()
     performance = table["performance"].values
     assert performance.shape == (4, 2, 4)

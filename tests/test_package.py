@@ -117,11 +117,11 @@ def test_the_page_on_formats_has_their_versions():
     from taskspace.cover import base as covers
     from taskspace.deploy import files as libraries
     from taskspace.performance.io.arrays import FORMAT
-    from taskspace.performance.store import records
+    from taskspace.runs import folder as runs
     from taskspace.show.page import data as pages
 
     versions = {
-        "run and selection": records.FORMAT_VERSION,
+        "run and selection": runs.FORMAT_VERSION,
         "cover": covers.FORMAT_VERSION,
         "library": libraries.FORMAT_VERSION,
         "matrix": int(FORMAT.rpartition("-")[2]),

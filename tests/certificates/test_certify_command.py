@@ -12,7 +12,7 @@ import taskspace as ts
 from taskspace.certificates import certify
 from taskspace.cli.commands.certify import certify as certify_command
 from taskspace.errors import TaskspaceError, UntrustedCodeError
-from taskspace.runs import RunStore, load_experiment, run_experiment
+from taskspace.runs import RunFolder, load_experiment, run_experiment
 from taskspace.show.figures.tolerance import (
     box_map,
     draw_box_map,
@@ -138,7 +138,7 @@ def test_exit_code_3_where_no_proof_was_reached(run):
 
 
 def test_command_certifies_given_sources_and_saved_covers(run, tmp_path):
-    table = RunStore.open(run).table()
+    table = RunFolder.open(run).table()
     question = ts.Question("regret", epsilon=1.0)
     saved = ts.minimum_cover(question.sets(table))
     saved.save(tmp_path / "cover.json")

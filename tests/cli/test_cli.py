@@ -13,7 +13,7 @@ from rich.console import Console
 
 import taskspace as ts
 from taskspace.cli import output
-from taskspace.runs import RunStore
+from taskspace.runs import RunFolder
 from tests.helpers import refused, taskspace
 
 COVER_KEYS = {
@@ -83,7 +83,7 @@ def test_cover_of_a_run_equals_the_library(run_dir, criterion):
     )  # fmt: skip
     record = json.loads(done.stdout)
     assert set(record) >= COVER_KEYS
-    table = RunStore.open(run_dir).table()
+    table = RunFolder.open(run_dir).table()
     cover = ts.greedy_cover(ts.Question(asked).sets(table))
     assert record["sources"] == cover.sources.tolist()
     assert record["coverage"] == cover.coverage

@@ -14,10 +14,9 @@ import pytest
 import xarray as xr
 
 import taskspace as ts
-from taskspace._util.files import checksum
 from taskspace.errors import InvalidInputError, TaskspaceError
-from taskspace.performance.store import disk
-from taskspace.runs import RunStore, run_experiment
+from taskspace.performance.blocks import StoredBlock
+from taskspace.runs import RunFolder, run_experiment
 from taskspace.show.page.subject import Reader, Subject
 from tests.helpers import refused, taskspace, zipped
 from tests.runs.test_plant import experiment
@@ -77,14 +76,14 @@ def test_every_part_is_read_when_first_used_and_once(study):
 def test_a_run_reads_its_policies_once_per_study(monkeypatch):
     """Files of policies, also those from which the table takes scores at home."""
     files = []
-    original = disk.unpack_policies
+    original = StoredBlock._policies
 
-    def counted(data, shape):
-        files.append(checksum(data))
-        return original(data, shape)
+    def counted(self, archive):
+        files.append(self.path.name)
+        return original(self, archive)
 
-    monkeypatch.setattr(disk, "unpack_policies", counted)
-    run = ts.open(ASSETS / "run-v4")
+    monkeypatch.setattr(StoredBlock, "_policies", counted)
+    run = ts.open(ASSETS / "run-v5")
     assert not files
     run.cover(REGRET)
     run.certify(REGRET, time_limit=1.0)
@@ -92,7 +91,7 @@ def test_a_run_reads_its_policies_once_per_study(monkeypatch):
     run.library(run.cover(REGRET))
     n_blocks = len(set(files))
     assert len(files) == n_blocks
-    ts.open(ASSETS / "run-v4").certify(REGRET, time_limit=1.0)
+    ts.open(ASSETS / "run-v5").certify(REGRET, time_limit=1.0)
     assert len(files) == 2 * n_blocks
 
 
@@ -126,14 +125,14 @@ def test_what_a_notebook_shows_is_text():
 @pytest.fixture(scope="module")
 def run_and_zip(tmp_path_factory):
     folder = tmp_path_factory.mktemp("opened") / "run"
-    shutil.copytree(ASSETS / "run-v4", folder)
+    shutil.copytree(ASSETS / "run-v5", folder)
     return folder, zipped(folder)
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["folder", "zip"])
 def test_runs_and_zips_of_them_open_as_the_same_study(run_and_zip, which):
     path = run_and_zip[which]
-    opened, run = ts.open(path), RunStore.open(ASSETS / "run-v4")
+    opened, run = ts.open(path), RunFolder.open(ASSETS / "run-v5")
     assert opened.origin == str(path)
     assert repr(opened) == (
         "Study(16 sources, 2 policies each, 16 targets, msd-v1, lqr, exact)"
@@ -148,7 +147,7 @@ def test_runs_and_zips_of_them_open_as_the_same_study(run_and_zip, which):
     assert opened.seed == 0
     assert opened.reference == "optimum"
     assert opened.cover(ts.Question(epsilon=0.2)).size == 7
-    assert opened.results.to_dict() == ts.open(ASSETS / "run-v4").results.to_dict()
+    assert opened.results.to_dict() == ts.open(ASSETS / "run-v5").results.to_dict()
     gain = run.table_policies().arrays()["gain"]
     np.testing.assert_array_equal(opened.policies.arrays()["gain"], gain)
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from taskspace.errors import RunStoreError
-from taskspace.runs import RunStore, engines, execute, load_experiment, run_experiment
+from taskspace.runs import RunFolder, engines, execute, load_experiment, run_experiment
 from tests.runs.test_kills import MSD
 from tests.runs.test_runs_attack import digests
 
@@ -28,7 +28,7 @@ def small():
 @pytest.fixture
 def many_blocks(monkeypatch):
     """16 blocks of the table."""
-    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 4 * 64 * 2)
+    monkeypatch.setattr("taskspace.runs.folder.BLOCK_CELLS", 4 * 64 * 2)
 
 
 @pytest.fixture
@@ -110,8 +110,8 @@ def test_dask_workers_join_and_die_in_mid_run(tmp_path, whole, start):
     first = worker(start, address, "--local-directory", str(tmp_path / "a"))
     watched = Watched(
         {
-            ("evaluate", 2): functools.partial(worker, start, address),
-            ("evaluate", 4): first.kill,
+            ("train", 2): functools.partial(worker, start, address),
+            ("train", 4): first.kill,
         }
     )
     out = tmp_path / "there"
@@ -132,13 +132,13 @@ def test_a_scheduler_without_workers_or_without_a_scheduler(
         run_experiment(small(), tmp_path / "empty", scheduler=address)
     # The only worker dies in mid-run: what is finished is kept.
     only = worker(start, address)
-    watched = Watched({("evaluate", 3): only.kill})
+    watched = Watched({("train", 3): only.kill})
     with pytest.raises(RunStoreError, match="lost all its workers"):
         run_experiment(small(), tmp_path / "lost", scheduler=address, report=watched)
-    assert RunStore.open(tmp_path / "lost").trainings.evaluated[:12].all()
+    assert RunFolder.open(tmp_path / "lost").trainings.evaluated[:12].all()
     # Then the scheduler itself.
     worker(start, address)
-    watched = Watched({("evaluate", 6): process.kill})
+    watched = Watched({("train", 6): process.kill})
     with pytest.raises(RunStoreError, match=r"has gone away|lost all its workers"):
         run_experiment(small(), tmp_path / "lost", scheduler=address, report=watched)
     with pytest.raises(RunStoreError, match="There is no Dask scheduler"):
@@ -178,11 +178,11 @@ def test_a_killed_pool_worker_is_one_sentence_and_costs_nothing(tmp_path, whole)
         (pool_workers() - before).pop().kill()
         time.sleep(0.5)
 
-    watched = Watched({("evaluate", 3): kill_one})
+    watched = Watched({("train", 3): kill_one})
     with pytest.raises(RunStoreError, match="A worker process ended") as caught:
         run_experiment(small(), out, workers=2, report=watched)
     assert "run the same command" in str(caught.value)
-    store = RunStore.open(out)
+    store = RunFolder.open(out)
     assert store.trainings.evaluated.sum() >= 12
     run_experiment(small(), out, workers=0)
     assert digests(out) == whole

@@ -7,7 +7,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.runs import Experiment, RunStore, run_experiment
+from taskspace.runs import Experiment, RunFolder, run_experiment
 from tests.helpers import refused, taskspace
 from tests.runs.test_runs import digests
 from tests.selection.worlds import Copy
@@ -36,7 +36,7 @@ def test_a_run_of_ones_own_system_repeats_from_its_file(tmp_path):
     built = experiment().built_system
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     table = ts.evaluate(built, trainer, ts.Grid(length=(0.5, 2.0, 5)), seed=0).table
-    stored = RunStore.open(tmp_path / "a").table()
+    stored = RunFolder.open(tmp_path / "a").table()
     assert (stored["performance"].values == table["performance"].values).all()
 
 
@@ -125,7 +125,7 @@ def test_a_trainer_of_ones_own_is_one_block_per_training(tmp_path, monkeypatch):
                 experiment, tmp_path / "run", report=lambda *said: told.add(said[:3])
             )
     assert {("train", n, 6) for n in range(4)} <= told
-    store = RunStore.open(tmp_path / "run").trainings
+    store = RunFolder.open(tmp_path / "run").trainings
     assert store.trained.tolist() == [True] * 3 + [False] * 3
     run_experiment(experiment, tmp_path / "run")
     run_experiment(experiment, tmp_path / "whole")

@@ -12,13 +12,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from taskspace._util.files import read_sealed, seal, unseal, write_sealed
+from taskspace._util.files import read_sealed, write_sealed
 from taskspace.cover import Cover, minimum_cover
 from taskspace.deploy import load_library
 from taskspace.deploy.files import _digest
 from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
 from taskspace.questions import Question
-from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
+from taskspace.runs import Experiment, RunFolder, run_experiment, run_selection
 from taskspace.runs.results import Results
 from tests.helpers import taskspace, zipped
 from tests.runs.test_kills import MSD
@@ -44,14 +44,14 @@ def finished(tmp_path_factory):
     """A run of four blocks, never changed by a test."""
     path = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taskspace.runs.stored.BLOCK_CELLS", BLOCK_CELLS)
+        patch.setattr("taskspace.runs.folder.BLOCK_CELLS", BLOCK_CELLS)
         run_experiment(small(), path)
     return path
 
 
 @pytest.fixture
 def few_cells(monkeypatch):
-    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", BLOCK_CELLS)
+    monkeypatch.setattr("taskspace.runs.folder.BLOCK_CELLS", BLOCK_CELLS)
 
 
 # --- mutations --------------------------------------------------------------------
@@ -174,7 +174,7 @@ def fuzz_cover(finished, folder, seed, n):
     done = taskspace("cover", finished, "--ask", f"regret <= {EPSILON}", "--save", good)
     assert done.returncode == 0
     assert taskspace("verify", good, finished).returncode == 0
-    sets = Question("regret", epsilon=EPSILON).sets(RunStore.open(finished).table())
+    sets = Question("regret", epsilon=EPSILON).sets(RunFolder.open(finished).table())
     truth = minimum_cover(sets)
     assert truth.optimal
     data, bad = good.read_bytes(), folder / "bad.json"
@@ -360,7 +360,7 @@ def test_forged_results_get_a_sentence_and_are_made_again(
 
 
 def forge_files(finished, folder, seed, n):
-    """Manifests, libraries and covers: checksums that fit, content that does not."""
+    """Facts of runs, libraries and covers: checksums that fit, content that does not."""
     rng = np.random.default_rng(seed)
     library, cover = (folder / name for name in ("good", "c.json"))
     asked = ("--ask", f"regret <= {EPSILON}", "--method", "greedy")
@@ -370,7 +370,7 @@ def forge_files(finished, folder, seed, n):
     ):
         assert taskspace(*words).returncode == 0
     record = json.loads((library / "library.json").read_text())
-    lines = (finished / "trainings" / "manifest.jsonl").read_text().splitlines(True)
+    facts = read_sealed(finished / "run.json")
     counts = Counter()
     for _ in range(n):
         bad = folder / "bad"
@@ -379,10 +379,7 @@ def forge_files(finished, folder, seed, n):
             json.dumps(disturbed(json.loads(cover.read_text()), rng))
         )
         shutil.copytree(finished, bad / "run")
-        place = int(rng.integers(len(lines)))
-        forged = seal(disturbed(unseal(lines[place]), rng))
-        manifest = [*lines[:place], forged, *lines[place + 1 :]]
-        (bad / "run" / "trainings" / "manifest.jsonl").write_text("".join(manifest))
+        write_sealed(bad / "run" / "run.json", disturbed(facts, rng))
         shutil.copytree(library, bad / "library")
         parts = {k: v for k, v in record.items() if k not in ("files", "checksum")}
         forged = disturbed(parts, rng)

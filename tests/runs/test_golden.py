@@ -11,15 +11,15 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import RunStoreError
-from taskspace.runs import RunStore, load_experiment, run_experiment
+from taskspace.runs import RunFolder, load_experiment, run_experiment
 from tests.helpers import refused, taskspace
 
 ASSETS = Path(__file__).parents[1] / "assets"
 SIZES = {("signed", "minimum"): 3, ("regret", "minimum"): 7, ("regret", "greedy"): 7}
 
 
-def test_a_run_of_format_4():
-    run = ts.open(ASSETS / "run-v4")
+def test_a_run_of_format_5():
+    run = ts.open(ASSETS / "run-v5")
     covers = run.results.covers
     found = {(a.question.criterion, a.cover.method): a.cover.size for a in covers}
     assert found.items() >= SIZES.items()
@@ -29,13 +29,13 @@ def test_a_run_of_format_4():
     question = ts.Question("regret", epsilon=0.2)
     assert ts.minimum_cover(question.sets(table)).size == 7
     assert run.policies.arrays()["gain"].shape == (16, 2, 1, 2)
-    assert not RunStore.open(ASSETS / "run-v4").damages()
-    assert taskspace("verify", ASSETS / "run-v4").returncode == 0
+    assert not RunFolder.open(ASSETS / "run-v5").damages()
+    assert taskspace("verify", ASSETS / "run-v5").returncode == 0
 
 
-def test_a_run_of_format_4_goes_on(tmp_path):
+def test_a_run_of_format_5_goes_on(tmp_path):
     """The stored policies, table and covers are used, not made again."""
-    shutil.copytree(ASSETS / "run-v4", tmp_path / "run")
+    shutil.copytree(ASSETS / "run-v5", tmp_path / "run")
     options = ["space.n=4", "trainer.n_policies=2", "cover.n_repeats=3"]
     assert run_experiment(load_experiment("msd", options), tmp_path / "run").reused
     fresh = run_experiment(load_experiment("msd", options), tmp_path / "fresh")
@@ -44,16 +44,19 @@ def test_a_run_of_format_4_goes_on(tmp_path):
     np.testing.assert_allclose(*names, rtol=1e-9)
 
 
-def former_run(path):
-    path.mkdir()
-    for name in ("manifest.json", "experiment.toml", "results.json"):
+def former_run(path, manifest):
+    for name in (manifest, "experiment.toml", "results.json"):
+        (path / name).parent.mkdir(exist_ok=True, parents=True)
         (path / name).write_text("{}")
     return path
 
 
-def test_a_run_of_format_2_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("manifest", "number"), [("manifest.json", 2), ("trainings/manifest.jsonl", 4)]
+)
+def test_a_run_of_a_former_format_is_refused(tmp_path, manifest, number):
     """By what reads and by what writes, and nothing changes."""
-    path = former_run(tmp_path / "run")
+    path = former_run(tmp_path / "run", manifest)
     for words in (
         ("cover", path, "--ask", "regret <= 1"),
         ("verify", path),
@@ -61,7 +64,7 @@ def test_a_run_of_format_2_is_refused(tmp_path):
         ("select", "msd", "--ask", "regret <= 1", "--out", path),
     ):
         said = refused(*words)
-        assert "is a run of format 2" in said, words
+        assert f"is a run of format {number}" in said, words
         assert "Run its experiment again" in said
     assert len(list(path.iterdir())) == 3
 

@@ -5,7 +5,7 @@ import pytest
 from taskspace.errors import RunStoreError
 from taskspace.runs import Experiment, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
-from taskspace.runs import store as store_module
+from taskspace.runs import folder as folder_module
 from taskspace.systems import MassSpringDamper
 from taskspace.trainers import Lqr
 from tests.helpers import taskspace
@@ -30,12 +30,11 @@ def trained(monkeypatch):
     monkeypatch.setattr(Lqr, "sources_per_block", 5)
     seen: list[tuple[float, ...]] = []
 
-    def spy(*arguments, real=execute_module.do_work):
-        if arguments[-1].stage == "train":
-            seen.extend(map(tuple, arguments[-1].contexts.tolist()))
-        return real(*arguments)
+    def spy(self, system, contexts, *, seed, real=Lqr.train):
+        seen.extend(map(tuple, contexts.tolist()))
+        return real(self, system, contexts, seed=seed)
 
-    monkeypatch.setattr(execute_module, "do_work", spy)
+    monkeypatch.setattr(Lqr, "train", spy)
     return seen
 
 
@@ -61,7 +60,7 @@ def test_only_new_contexts_are_trained_and_the_bytes_are_those_of_a_fresh_run(
 @pytest.fixture
 def evaluated(monkeypatch):
     """Cut the table into blocks of five sources, and count evaluated cells."""
-    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 200)
+    monkeypatch.setattr("taskspace.runs.folder.BLOCK_CELLS", 200)
     seen: list[int] = []
     real = MassSpringDamper.measure
 
@@ -95,7 +94,7 @@ def test_further_sources_and_the_same_targets_evaluate_only_those(tmp_path, eval
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
 
 
-@pytest.mark.parametrize("damaged", ["chunk", "line", "manifest", "all"])
+@pytest.mark.parametrize("damaged", ["one", "other", "all"])
 def test_kept_cells_that_are_damaged_are_evaluated_again(
     tmp_path, evaluated, monkeypatch, damaged
 ):
@@ -105,17 +104,9 @@ def test_kept_cells_that_are_damaged_are_evaluated_again(
         patch.setattr(execute_module, "_work_off", _killed)
         with pytest.raises(KilledError):
             run_experiment(square(5), tmp_path / "grown")
-    earlier = tmp_path / "grown" / "earlier-0"
-    manifest = earlier / "manifest.jsonl"
-    if damaged in ("chunk", "all"):
-        (earlier / "table/block-00000.npz").write_bytes(b"x" * 50)
-    if damaged in ("line", "all"):
-        text = manifest.read_text()
-        manifest.write_text(
-            text.replace('"evaluate","block":1', '"evaluate","block":9')
-        )
-    if damaged in ("manifest", "all"):
-        manifest.write_bytes(b"x" * 50)
+    files = sorted((tmp_path / "grown" / "trainings").iterdir())
+    for file in {"one": files[:1], "other": files[1:2], "all": files}[damaged]:
+        file.write_bytes(b"x" * 50)
     evaluated.clear()
     run_experiment(square(5), tmp_path / "grown")
     assert (25 * 25 - 16 * 16) * 2 < sum(evaluated) <= 25 * 25 * 2
@@ -160,10 +151,11 @@ class KilledError(BaseException):
 
 
 AT = {
-    "before": (store_module, "set_aside"),
-    "asked": (store_module, "write_atomically"),
-    "taken over": (execute_module.Before, "policies"),
+    "before": (folder_module.RunFolder, "save_info"),
+    "asked": (folder_module, "write_atomically"),
     "train": (execute_module, "_work_off"),
+    "answer": (execute_module, "answer"),
+    "finish": (folder_module.RunFolder, "finish"),
 }
 
 
@@ -223,10 +215,10 @@ def test_what_was_kept_and_is_damaged_is_trained_again(tmp_path, trained, monkey
     run_experiment(square(4), tmp_path / "fresh")
     run_experiment(square(3), tmp_path / "grown")
     with monkeypatch.context() as patch:
-        patch.setattr(execute_module.Before, "policies", _killed)
+        patch.setattr(execute_module, "_work_off", _killed)
         with pytest.raises(KilledError):
             run_experiment(square(4), tmp_path / "grown")
-    for file in (tmp_path / "grown" / "earlier-0" / "policies").iterdir():
+    for file in (tmp_path / "grown" / "trainings").iterdir():
         data = bytearray(file.read_bytes())
         data[len(data) // 2] ^= 255
         file.write_bytes(data)

@@ -10,14 +10,13 @@ import shutil
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from taskspace._util.files import checksum, replacing, seal, unseal
+from taskspace._util.files import checksum, replacing
 from taskspace.errors import InvalidInputError, RunStoreError
-from taskspace.runs import Experiment, RunStore, run_experiment
-from taskspace.runs.takeover import locked
-from tests.helpers import refused, taskspace, zipped
+from taskspace.runs import Experiment, run_experiment
+from taskspace.runs.folder import locked
+from tests.helpers import block_of, refused, taskspace, zipped
 from tests.runs.test_kills import MSD
 from tests.runs.test_runs_attack import reseal
 
@@ -53,7 +52,7 @@ def files(path):
 
 @pytest.mark.parametrize(
     "name",
-    [".lock", "trainings", "trainings/policies", "trainings/table"],
+    [".lock", "trainings"],
 )
 def test_a_link_that_leads_out_of_a_run_is_not_written_through(copy, tmp_path, name):
     outside = tmp_path / "outside"
@@ -79,8 +78,8 @@ def test_the_lock_itself_follows_no_link(tmp_path):
 
 def test_links_within_a_run_and_to_a_run_are_its_owners_affair(copy, tmp_path):
     (tmp_path / "link").symlink_to(copy)
-    (copy / "trainings" / "policies").rename(copy / "figures")
-    (copy / "trainings" / "policies").symlink_to(copy / "figures")
+    (copy / "trainings").rename(copy / "figures")
+    (copy / "trainings").symlink_to(copy / "figures")
     run_experiment(Experiment.from_toml(MSD), tmp_path / "link")
 
 
@@ -121,7 +120,7 @@ def evil(path, mark):
 
 @pytest.mark.parametrize("left", ["trainings"])
 def test_what_is_left_of_a_run_is_not_a_file_of_ones_own(copy, tmp_path, left):
-    """A stranger's directory without a manifest, whose experiment names code."""
+    """A stranger's directory without its facts, whose experiment names code."""
     mark = tmp_path / "executed"
     evil(copy, mark)
     for item in list(copy.iterdir()):
@@ -138,14 +137,10 @@ def test_what_is_left_of_a_run_is_not_a_file_of_ones_own(copy, tmp_path, left):
 
 
 def test_deep_nesting_is_a_sentence(copy, finished, tmp_path):
-    manifest = copy / "trainings" / "manifest.jsonl"
     line = f'{{"crc32": "{checksum(DEEP.encode())}", "content": {DEEP}}}\n'
-    lines = manifest.read_text().splitlines(keepends=True)
-    for place in range(len(lines)):
-        changed = [*lines[:place], line, *lines[place + 1 :]]
-        manifest.write_text("".join(changed))
-        refused("cover", copy, "--ask", "regret <= 0.4")
-        assert mended(copy, finished)
+    (copy / "run.json").write_text(line)
+    refused("cover", copy, "--ask", "regret <= 0.4")
+    assert mended(copy, finished)
     text = (copy / "experiment.toml").read_text() + f"\n[x]\na = {DEEP}\n"
     (copy / "experiment.toml").write_text(text)
     reseal(copy, experiment=checksum(text.encode()))
@@ -161,9 +156,9 @@ def test_deep_nesting_is_a_sentence(copy, finished, tmp_path):
 # --- whose policies? --------------------------------------------------------------
 
 
-def test_without_a_manifest_policies_are_not_taken_for_those_of_another(copy):
+def test_without_its_facts_policies_are_not_taken_for_those_of_another(copy):
     """They have other noise; nothing but the experiment beside them says so."""
-    (copy / "trainings" / "manifest.jsonl").unlink()
+    (copy / "run.json").unlink()
     other = Experiment.from_toml(MSD.replace("noise = 0.1", "noise = 0.3"))
     with pytest.raises(RunStoreError, match=r"noise is 0\.1 there and 0\.3 here"):
         run_experiment(other, copy)
@@ -177,24 +172,19 @@ def test_without_a_manifest_policies_are_not_taken_for_those_of_another(copy):
 # --- lies whose checksums fit -----------------------------------------------------
 
 
-def test_a_bomb_in_a_chunk(copy, finished):
+def test_a_bomb_in_a_block(copy, finished):
     """Its checksum fits, and it would unpack to a hundred megabytes."""
-    shape = RunStore.open(copy).trainings.header.layout.chunk("performance")
-    honest, member = io.BytesIO(), io.BytesIO()
-    np.lib.format.write_array(member, np.zeros(shape))
-    with zipfile.ZipFile(honest, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("performance.npy", member.getvalue() + bytes(10**8))
-    data = honest.getvalue()
-    assert len(data) < 2 * 10**5
-    (copy / "trainings/table/block-00000.npz").write_bytes(data)
-    facts = {"table": {"bytes": len(data), "crc32": checksum(data)}}
-    manifest = copy / "trainings" / "manifest.jsonl"
-    lines = [unseal(line) for line in manifest.read_text().splitlines(keepends=True)]
-    lines = [
-        line | {"files": facts} if line.get("stage") == "evaluate" else line
-        for line in lines
-    ]
-    manifest.write_text("".join(map(seal, lines)))
+    good, bad = block_of(copy), io.BytesIO()
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(bad, "w") as new:
+        for info in old.infolist():
+            data = old.read(info)
+            if info.filename == "row_performance.npy":
+                data += bytes(10**8)
+            new.writestr(info, data)
+    assert len(bad.getvalue()) < 3 * 10**5
+    good.unlink()
+    name = f"{good.name.rpartition('-')[0]}-{checksum(bad.getvalue())}.npz"
+    good.with_name(name).write_bytes(bad.getvalue())
     assert "has another size" in refused("cover", copy, "--ask", "regret <= 0.4")
     assert taskspace("verify", copy).returncode == 1
     assert mended(copy, finished)

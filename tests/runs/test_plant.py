@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import taskspace as ts
 from taskspace.cli import app
 from taskspace.errors import RunStoreError
-from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
+from taskspace.runs import Experiment, RunFolder, run_experiment, run_selection
 from taskspace.runs.recheck import check_plant
 from taskspace.systems import ContextAxis, FunctionSystem, LinearFamily
 from tests.helpers import zipped
@@ -135,7 +135,7 @@ def test_an_edit_that_no_policy_feels_at_home_is_noticed(tmp_path, plant):
 def test_rounding_is_no_edit_and_noise_no_fingerprint(tmp_path, plant):
     run_experiment(experiment(), tmp_path / "run")
     plant(value=9.81 * (1 + 1e-12))
-    check_plant(RunStore.open(tmp_path / "run", trust=True))
+    check_plant(RunFolder.open(tmp_path / "run", trust=True))
     plant(value=9.81, noise=0.1)
     path = tmp_path / "noisy"
     run_experiment(experiment(4, "function"), path, workers=0)
@@ -177,7 +177,7 @@ def test_a_selection_goes_on_with_its_own_plant(tmp_path, plant):
 
 def test_a_run_without_policies_yet_is_no_obstacle(tmp_path, plant):
     """Nothing is there to mix with."""
-    RunStore.create(tmp_path / "run", experiment())
+    RunFolder.create(tmp_path / "run", experiment())
     plant(value=3.71)
     found = run_experiment(experiment(), tmp_path / "run")
     fresh = run_experiment(experiment(), tmp_path / "fresh")

@@ -15,11 +15,11 @@ import xarray as xr
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
-from taskspace.runs import Experiment, RunStore, load_experiment, run_experiment
+from taskspace.runs import Experiment, RunFolder, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
 from taskspace.runs.results import answer
 from taskspace.systems import LinearSystem
-from tests.helpers import zipped
+from tests.helpers import block_of, zipped
 
 SMALL = ["space.n=8", "trainer.n_policies=3", "cover.n_repeats=10"]
 
@@ -31,7 +31,7 @@ def small(*more: str) -> Experiment:
 @pytest.fixture
 def many_blocks(monkeypatch):
     """Cut the small table into eight blocks."""
-    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 8 * 64 * 3)
+    monkeypatch.setattr("taskspace.runs.folder.BLOCK_CELLS", 8 * 64 * 3)
 
 
 def digests(path) -> dict[str, str]:
@@ -45,7 +45,7 @@ def digests(path) -> dict[str, str]:
 def test_run_holds_the_same_table_as_evaluate(tmp_path, many_blocks):
     experiment = small()
     run_experiment(experiment, tmp_path / "run")
-    stored = RunStore.open(tmp_path / "run").table()
+    stored = RunFolder.open(tmp_path / "run").table()
     direct = ts.evaluate(
         experiment.built_system, experiment.built_trainer, experiment.sources, seed=0
     ).table
@@ -60,39 +60,38 @@ def test_interrupted_run_equals_undisturbed_run(tmp_path, many_blocks, monkeypat
     done = []
 
     def fails_after_three(*arguments, real=execute_module.do_work):
-        work = arguments[-1]
-        if work.stage == "evaluate":
-            if len(done) == 3:
-                raise KeyboardInterrupt
-            done.append(work.block)
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(arguments[-1].numbers[0])
         return real(*arguments)
 
     monkeypatch.setattr(execute_module, "do_work", fails_after_three)
     with pytest.raises(KeyboardInterrupt):
         run_experiment(small(), tmp_path / "cut")
     monkeypatch.undo()
-    assert not RunStore.open(tmp_path / "cut").is_complete()
-    # A block that was half written: its marker is missing, its chunk is rubbish.
-    chunk = tmp_path / "cut" / "trainings" / "table" / "block-00003.npz"
-    chunk.write_bytes(b"half")
+    assert not RunFolder.open(tmp_path / "cut").is_complete()
+    # A block that was half written, another one that is rubbish.
+    folder = tmp_path / "cut" / "trainings"
+    (folder / ".partial-1-00003-0-0.npz").write_bytes(b"half")
+    block_of(tmp_path / "cut", 2).write_bytes(b"rubbish")
     again = []
 
     def counts(*arguments, real=execute_module.do_work):
-        again.append((arguments[-1].stage, arguments[-1].block))
+        again.append(arguments[-1].numbers[0] // 8)
         return real(*arguments)
 
     monkeypatch.setattr(execute_module, "do_work", counts)
     run_experiment(small(), tmp_path / "cut")
     # Finished blocks are never computed again.
-    assert again == [("evaluate", block) for block in (3, 4, 5, 6, 7)]
+    assert again == [2, 3, 4, 5, 6, 7]
     assert digests(tmp_path / "cut") == digests(tmp_path / "whole")
 
 
 def test_killed_process_resumes_to_the_same_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 50_000)
+    monkeypatch.setattr("taskspace.runs.folder.BLOCK_CELLS", 50_000)
     code = (
         "import sys; from taskspace.runs import load_experiment, run_experiment;"
-        "from taskspace.runs import stored; stored.BLOCK_CELLS = 50_000;"
+        "from taskspace.runs import folder; folder.BLOCK_CELLS = 50_000;"
         "run_experiment(load_experiment('msd', sys.argv[2:]), sys.argv[1])"
     )
     options = ["space.n=25", "cover.n_repeats=5"]
@@ -101,12 +100,12 @@ def test_killed_process_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     process = subprocess.Popen([sys.executable, "-c", code, str(killed), *options])
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
-        if len(list(killed.glob("trainings/table/*.npz"))) >= 2:
+        if len(list(killed.glob("trainings/*.npz"))) >= 2:
             break
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert not RunStore.open(killed).is_complete()
+    assert not RunFolder.open(killed).is_complete()
     run_experiment(load_experiment("msd", options), killed)
     left, right = digests(whole), digests(killed)
     assert left == right
@@ -160,22 +159,22 @@ def test_foreign_directory_is_refused_untouched(tmp_path):
 def test_truncated_store_is_noticed_and_mended(tmp_path, damage):
     run_experiment(small(), tmp_path / "run")
     before = digests(tmp_path / "run")
-    chunk = tmp_path / "run" / "trainings" / "table" / "block-00000.npz"
+    chunk = block_of(tmp_path / "run")
     if damage == "truncate":
         chunk.write_bytes(chunk.read_bytes()[:-8])
     else:
         chunk.unlink()
-    with pytest.raises(RunStoreError, match=r"missing or cut short.*Mend it with"):
-        RunStore.open(tmp_path / "run").table()
+    with pytest.raises(RunStoreError, match=r"(missing|cannot be read).*Mend it with"):
+        RunFolder.open(tmp_path / "run").table()
     run_experiment(small(), tmp_path / "run")
     assert digests(tmp_path / "run") == before
 
 
-def test_damaged_manifest_is_noticed(tmp_path):
+def test_damaged_facts_are_noticed(tmp_path):
     run_experiment(small(), tmp_path / "run")
-    (tmp_path / "run" / "trainings" / "manifest.jsonl").write_text('{"version": 1')
+    (tmp_path / "run" / "run.json").write_text('{"version": 1')
     with pytest.raises(RunStoreError, match="damaged"):
-        RunStore.open(tmp_path / "run")
+        RunFolder.open(tmp_path / "run")
 
 
 def test_resolved_experiment_runs_again_exactly(tmp_path):
@@ -264,7 +263,7 @@ def test_greedy_needs_no_more_sources_than_uniform_or_random(tmp_path):
 
 def test_a_zip_of_a_run_holds_it_without_loss(tmp_path):
     result = run_experiment(small(), tmp_path / "run")
-    run = RunStore.open(tmp_path / "run")
+    run = RunFolder.open(tmp_path / "run")
     opened = ts.open(zipped(tmp_path / "run"))
     assert opened.experiment == run.experiment
     xr.testing.assert_identical(opened.table.load(), run.table().load())

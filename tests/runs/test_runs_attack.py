@@ -18,12 +18,12 @@ import numpy as np
 import psutil
 import pytest
 
-from taskspace._util.files import checksum, seal, unseal
+from taskspace._util.files import checksum, read_sealed, write_sealed
 from taskspace.errors import RunStoreError, TaskspaceError
 from taskspace.runs import execute as execute_module
 from taskspace.runs import load_experiment, run_experiment
-from taskspace.runs.takeover import locked
-from tests.helpers import refused, taskspace, zipped
+from taskspace.runs.folder import locked
+from tests.helpers import block_of, refused, taskspace, zipped
 
 OPTIONS = ["space.n=6", "trainer.n_policies=2", "cover.n_repeats=4"]
 EVIL = 'id = "subprocess:Popen"\nargs = ["touch", "{mark}"]\n'
@@ -46,7 +46,7 @@ def finished(tmp_path_factory):
     """A run of several blocks, never changed by a test."""
     path = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taskspace.runs.stored.BLOCK_CELLS", 9 * 36 * 2)
+        patch.setattr("taskspace.runs.folder.BLOCK_CELLS", 9 * 36 * 2)
         run_experiment(small(), path)
     return path
 
@@ -83,10 +83,8 @@ def forged_run(path, mark):
 
 
 def reseal(path, **changes):
-    """Change what a manifest says of itself, with a checksum that fits."""
-    file = path / "trainings" / "manifest.jsonl"
-    first, *rest = file.read_text().splitlines(keepends=True)
-    file.write_text("".join([seal(unseal(first) | changes), *rest]))
+    """Change what a run says of itself, with a checksum that fits."""
+    write_sealed(path / "run.json", read_sealed(path / "run.json") | changes)
 
 
 @pytest.mark.parametrize("kind", ["run", "zip"])
@@ -165,7 +163,7 @@ def test_damage_is_noticed_and_mended_to_the_same_bytes(finished, tmp_path, how)
             assert "delete" not in sentence.lower()
             assert "Remove the directory" not in sentence
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("taskspace.runs.stored.BLOCK_CELLS", 9 * 36 * 2)
+            patch.setattr("taskspace.runs.folder.BLOCK_CELLS", 9 * 36 * 2)
             run_experiment(small(), path)
         assert digests(path) == whole, file
         shutil.rmtree(path)
@@ -174,7 +172,7 @@ def test_damage_is_noticed_and_mended_to_the_same_bytes(finished, tmp_path, how)
 
 def test_verify_lists_all_damage(copy):
     assert "Every file" in taskspace("verify", copy).stdout
-    chunk = copy / "trainings/table/block-00001.npz"
+    chunk = block_of(copy, 1)
     damage(chunk, "zero", np.random.default_rng(0))
     (copy / "results.json").write_text("{}")
     done = taskspace("verify", copy, "--format", "json")
@@ -195,7 +193,7 @@ def test_a_directory_that_was_only_just_made_is_taken_over(tmp_path, finished):
             else:
                 (path / name).mkdir()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("taskspace.runs.stored.BLOCK_CELLS", 9 * 36 * 2)
+            patch.setattr("taskspace.runs.folder.BLOCK_CELLS", 9 * 36 * 2)
             run_experiment(small(), path)
         assert digests(path) == digests(finished)
 
@@ -210,11 +208,10 @@ def test_two_writers_do_not_meet(tmp_path):
 
 def test_a_full_disk_keeps_what_is_finished(tmp_path, finished, monkeypatch):
     """Every single write of a run fails once; the next call goes on."""
-    monkeypatch.setattr("taskspace.runs.stored.BLOCK_CELLS", 9 * 36 * 2)
-    real, path = os.fsync, tmp_path / "run"
-    fails_at = 0
+    monkeypatch.setattr("taskspace.runs.folder.BLOCK_CELLS", 9 * 36 * 2)
+    real, fails_at = os.fsync, 0
     for fails_at in range(200):
-        count = iter(range(10**6))
+        count, path = iter(range(10**6)), tmp_path / str(fails_at)
 
         def full(handle, count=count, fails_at=fails_at):
             # A folder that cannot be synced is no error; a file is.
@@ -231,8 +228,9 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path, finished, monkeypatch):
             assert not list(path.rglob(".partial-*"))
         finally:
             monkeypatch.setattr(os, "fsync", real)
+        run_experiment(small(), path)
+        assert digests(path) == digests(finished)
     assert fails_at > 5
-    assert digests(path) == digests(finished)
 
 
 def test_no_servable_target_is_an_answer(tmp_path):
@@ -249,15 +247,15 @@ def test_infinite_tolerance_is_refused(copy):
 
 
 def test_a_failed_training_is_recorded_and_tried_again(tmp_path, monkeypatch):
-    real = execute_module.Task.do
+    real = execute_module.Task.train
     broken = True
 
-    def do(self, work):
-        if work.stage == "train" and broken and (work.contexts[:, 0] > 7.9).any():
+    def train(self, contexts, seed=None):
+        if broken and (contexts[:, 0] > 7.9).any():
             raise ZeroDivisionError("the simulator crashed")
-        return real(self, work)
+        return real(self, contexts, seed)
 
-    monkeypatch.setattr(execute_module.Task, "do", do)
+    monkeypatch.setattr(execute_module.Task, "train", train)
     result = run_experiment(small(), tmp_path / "run")
     failures = result.results.failures
     assert len(failures) == 6  # the six sources with k = 8
@@ -328,7 +326,7 @@ def test_signals_end_a_command_with_one_line(tmp_path, sent, code):
         text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 120
-    while b"reference" not in _read(tmp_path / "run" / "trainings" / "manifest.jsonl"):
+    while b"best_known" not in _read(tmp_path / "run" / "run.json"):
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.05)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from taskspace.errors import InvalidInputError
-from taskspace.runs import RunStore
+from taskspace.runs import RunFolder
 from tests.helpers import refused, taskspace, zipped
 
 MODULE = """
@@ -122,16 +122,16 @@ def test_the_module_is_found_beside_the_experiment_from_anywhere(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [p for p in sys.path if str(made) not in p])
     forget_module(monkeypatch)
-    run = RunStore.open(made / "runs" / "own", trust=True)
+    run = RunFolder.open(made / "runs" / "own", trust=True)
     assert [axis.name for axis in run.experiment.built_system.axes] == ["length"]
     forget_module(monkeypatch)
 
 
 def test_the_module_is_found_beside_the_run(alone, monkeypatch):
     with pytest.raises(InvalidInputError, match="was looked for"):
-        _ = RunStore.open(alone, trust=True).experiment.built_system
+        _ = RunFolder.open(alone, trust=True).experiment.built_system
     (alone.parent / "travelling_plant.py").write_text(MODULE)
     importlib.invalidate_caches()
-    run = RunStore.open(alone, trust=True)
+    run = RunFolder.open(alone, trust=True)
     assert run.experiment.built_system.axes[0].unit == "m"
     forget_module(monkeypatch)

@@ -14,7 +14,7 @@ from taskspace._util.files import checksum
 from taskspace.errors import DamagedFileError, InvalidInputError, RunStoreError
 from taskspace.performance.work import Work
 from taskspace.policies import POLICY_KINDS, register_policy
-from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
+from taskspace.runs import Experiment, RunFolder, run_experiment, run_selection
 from taskspace.runs.execute import do_work, task_of
 from taskspace.selection import loop as loop_module
 from tests.helpers import refused, taskspace
@@ -49,19 +49,25 @@ def covered(path):
     return None
 
 
-def test_a_selection_that_lost_a_line_does_not_answer_from_the_rest(selected, tmp_path):
+def test_a_selection_that_lost_a_line_or_block_does_not_answer_from_the_rest(
+    selected, tmp_path
+):
     truth = covered(selected)
-    lines = (selected / "trainings/manifest.jsonl").read_text().splitlines(True)
-    assert len(lines) >= 10
-    for number in range(len(lines)):
-        copy = tmp_path / str(number)
+    lines = (selected / "selection.jsonl").read_text().splitlines(True)
+    blocks = sorted(file.name for file in (selected / "trainings").iterdir())
+    assert len(lines) == 2 * len(blocks) >= 8
+    for lost in [*range(len(lines)), *blocks]:
+        copy = tmp_path / str(lost)
         shutil.copytree(selected, copy)
-        rest = "".join(lines[:number] + lines[number + 1 :])
-        (copy / "trainings/manifest.jsonl").write_text(rest)
-        assert covered(copy) in (None, truth), number
-        assert taskspace("verify", copy).returncode in (1, 2), number
+        if isinstance(lost, int):
+            rest = "".join(lines[:lost] + lines[lost + 1 :])
+            (copy / "selection.jsonl").write_text(rest)
+        else:
+            (copy / "trainings" / lost).unlink()
+        assert covered(copy) is None, lost
+        assert taskspace("verify", copy).returncode in (1, 2), lost
         again = run_selection(Experiment.from_toml(MSD), copy, question=QUESTION)
-        assert covered(again.path) == truth, number
+        assert covered(again.path) == truth, lost
 
 
 def test_results_of_another_run_are_not_believed(finished, tmp_path):
@@ -89,7 +95,7 @@ def test_verify_notices_a_change_of_any_file(finished, selected, tmp_path, kind)
     assert taskspace("verify", whole).returncode == 0
     files = [f.relative_to(whole) for f in whole.rglob("*") if f.is_file()]
     files = [f for f in files if f.parts[0] != "figures" and f.name != ".lock"]
-    assert len(files) >= 5
+    assert len(files) >= 4
     for number, file in enumerate(files):
         copy = tmp_path / str(number)
         shutil.copytree(whole, copy)
@@ -229,10 +235,10 @@ def test_a_run_whose_trainer_was_edited_is_noticed(trainer, tmp_path):
     assert again.results.covers[0].cover.sources.tolist() == (
         whole.results.covers[0].cover.sources.tolist()
     )
-    before = (path / "trainings/manifest.jsonl").read_text()
+    before = (path / "run.json").read_text()
     with pytest.raises(RunStoreError, match=r"edited_trainer:Trainer was edited since"):
         run_experiment(trainer(1.25), path)
-    assert (path / "trainings/manifest.jsonl").read_text() == before
+    assert (path / "run.json").read_text() == before
 
 
 def test_a_worker_with_another_version_of_the_code_refuses(trainer, tmp_path):
@@ -240,13 +246,13 @@ def test_a_worker_with_another_version_of_the_code_refuses(trainer, tmp_path):
     assert planned.key
     edited = trainer(1.25)
     assert edited.code_key != planned.key
-    work = ("train", 0, np.array([0]), np.array([[1.0, 1.0, 1.0]]))
+    work = (np.array([0]), np.array([[1.0, 1.0, 1.0]]))
     with pytest.raises(RunStoreError, match="another version of edited_trainer"):
         do_work(OWN, planned, (), Work(*work))
     # Negative control: the version that it was planned with does the work.
     same = trainer(1.0).pinned_code
     assert same.key == planned.key
-    assert do_work(OWN, same, (), Work(*work)).home.shape == (1, 2)
+    assert do_work(OWN, same, (), Work(*work)).policies.home.shape == (1, 2)
 
 
 def test_processes_refuse_code_that_was_edited_after_planning(trainer, tmp_path):
@@ -388,7 +394,7 @@ def test_a_parallel_selection_without_workers_loses_nothing_to_a_kill(
     with pytest.raises(KeyboardInterrupt):
         run_selection(experiment, tmp_path / "run", question=QUESTION, workers=0)
     assert begun == [0, 1]
-    assert RunStore.open(tmp_path / "run").trainings.trained.tolist()[:1] == [True]
+    assert RunFolder.open(tmp_path / "run").trainings.evaluated.tolist()[:1] == [True]
     monkeypatch.setattr(loop_module, "do_source", real)
     again = run_selection(experiment, tmp_path / "run", question=QUESTION, workers=0)
     whole = run_selection(experiment, tmp_path / "whole", question=QUESTION, workers=0)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import taskspace as ts
 from taskspace.cli import app
-from taskspace.runs import RunStore, load_experiment, run_selection
+from taskspace.runs import RunFolder, load_experiment, run_selection
 from tests.helpers import msd_toml, zipped
 
 TOML = msd_toml(
@@ -38,7 +38,7 @@ def run(tmp_path_factory):
 
 
 def test_a_zip_keeps_the_note(run):
-    table = RunStore.open(run).table()
+    table = RunFolder.open(run).table()
     kept = ts.open(run.with_suffix(".zip")).table
     assert kept.attrs["notes"] == table.attrs["notes"]
     np.testing.assert_array_equal(kept["performance"], table["performance"])
@@ -47,7 +47,7 @@ def test_a_zip_keeps_the_note(run):
 @pytest.mark.parametrize("suffix", ["", ".zip"])
 def test_every_command_says_of_what_it_speaks(run, suffix, tmp_path):
     path = run.with_suffix(suffix)
-    n_trained = RunStore.open(run).table().sizes["source"]
+    n_trained = RunFolder.open(run).table().sizes["source"]
     says = f"{n_trained} sources that a selection trained, not of all contexts"
     assert says in call("cover", path, *ASKED)
     assert says in call("profile", path, "--ask", "regret")
@@ -76,7 +76,7 @@ def test_the_whole_box_is_proven_and_exported(run, tmp_path):
     assert record["guarantee"]["kind"] == "proof"
     assert record["provenance"]["selector"] == "coverage"
     # The exported gain is that of the run, and serves what the guarantee says.
-    policies = RunStore.open(run).table_policies()
+    policies = RunFolder.open(run).table_policies()
     system = ts.systems.MassSpringDamper()
     rng = np.random.default_rng(0)
     contexts = rng.uniform(0.1, 8.0, (500, 2))

@@ -14,14 +14,14 @@ import taskspace as ts
 from taskspace.errors import DamagedFileError, RunStoreError
 from taskspace.runs import (
     Experiment,
-    RunStore,
+    RunFolder,
     run_experiment,
     run_selection,
 )
 from taskspace.selection.loop import do_source
 from taskspace.show.figures.history import selection_record
 from taskspace.show.figures.map import context_map
-from tests.helpers import msd_toml, zipped
+from tests.helpers import block_of, msd_toml, zipped
 
 TOML = msd_toml(
     "[0.1, 8.0, 9]",
@@ -100,7 +100,7 @@ def test_killed_by_the_system_it_resumes_to_the_same_sequence(tmp_path):
         env=os.environ,
     )
     for _ in range(600):
-        if any((tmp_path / "killed" / "trainings").glob("table/block-00002.npz")):
+        if any((tmp_path / "killed" / "trainings").glob("00002-*.npz")):
             break
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
@@ -114,7 +114,7 @@ def test_killed_by_the_system_it_resumes_to_the_same_sequence(tmp_path):
 
 def test_the_result_is_an_ordinary_run(tmp_path):
     found = run_selection(experiment("coverage"), tmp_path / "run")
-    store = RunStore.open(tmp_path / "run")
+    store = RunFolder.open(tmp_path / "run")
     assert store.is_complete()
     assert not store.damages()
     table = store.table()
@@ -135,7 +135,7 @@ def test_what_is_damaged_is_made_again_as_it_was(tmp_path, selector):
     run_selection(experiment(selector), path)
     before = files(path)
     for name in sorted(before):
-        if "trainings/policies" not in name and "trainings/table" not in name:
+        if not name.startswith("trainings"):
             continue
         data = bytearray(before[name])
         data[len(data) // 2] ^= 0x40
@@ -157,22 +157,21 @@ def test_a_lost_log_is_made_again_from_what_is_trained(
     file = path / "selection.jsonl"
     if n_broken:
         file.unlink()
-        (path / "trainings" / "policies" / "block-00000.npz").write_bytes(b"broken")
+        block_of(path).write_bytes(b"broken")
     else:
         file.write_bytes(file.read_bytes().replace(b"seed", b"sead", 1))
     with pytest.raises((DamagedFileError, RunStoreError), match="selection"):
-        RunStore.open(path).table()
+        RunFolder.open(path).table()
     with pytest.raises(RunStoreError, match=r"select\.selector is"):
         run_selection(experiment("farthest"), path)
     question = ts.Question("regret", epsilon=0.1)
     with pytest.raises(RunStoreError, match=r"'regret <= 0\.3' there"):
         run_selection(experiment(selector), path, question=question)
-    assert RunStore.open(path).resume_command.endswith("--ask 'regret <= 0.3'")
+    assert RunFolder.open(path).resume_command.endswith("--ask 'regret <= 0.3'")
     trained = []
 
     def train(task, work):
-        if work.policies is None:
-            trained.append(work)
+        trained.append(work)
         return do_source(task, work)
 
     monkeypatch.setattr("taskspace.selection.loop.do_source", train)
@@ -186,18 +185,17 @@ def test_a_line_that_a_kill_cut_short_was_not_written(tmp_path):
     path = tmp_path / "run"
     run_selection(experiment(), path)
     before, sources = files(path), planned(path)
-    for name in ("selection.jsonl", "trainings/manifest.jsonl"):
-        file = path / name
-        file.write_bytes(file.read_bytes()[:-7])
-        run_selection(experiment(), path)
-        assert files(path) == before
-        assert planned(path) == sources
+    file = path / "selection.jsonl"
+    file.write_bytes(file.read_bytes()[:-7])
+    run_selection(experiment(), path)
+    assert files(path) == before
+    assert planned(path) == sources
 
 
-def test_a_selection_whose_manifest_and_experiment_are_lost_is_refused(tmp_path):
+def test_a_selection_whose_facts_and_experiment_are_lost_is_refused(tmp_path):
     path = tmp_path / "run"
     run_selection(experiment(), path)
-    (path / "trainings" / "manifest.jsonl").write_text("{}\n")
+    (path / "run.json").write_text("{}\n")
     (path / "experiment.toml").write_text("name = ")
     before = files(path)
     with pytest.raises(RunStoreError, match="another directory"):
@@ -327,7 +325,7 @@ def test_damaged_policies_of_regions_are_trained_again(tmp_path):
     assert [line.get("start") for line in planned(path)] == [None, 0, None]
     before = files(path)
     for name in before:
-        if "policies" in name:
+        if name.startswith("trainings"):
             (path / name).write_bytes(b"broken")
     run_selection(experiment, path)
     assert files(path) == before

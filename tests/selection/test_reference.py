@@ -16,8 +16,8 @@ from taskspace.cli import app
 from taskspace.errors import ContradictionError
 from taskspace.performance.ledger import Ledger
 from taskspace.policies import LinearGain
-from taskspace.runs import Experiment, RunStore, run_experiment, run_selection
-from taskspace.runs.stored import layout_of
+from taskspace.runs import Experiment, RunFolder, run_experiment, run_selection
+from taskspace.runs.folder import layout_of
 from taskspace.selection.result import UNKNOWN, Fewest
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.function import FunctionSystem
@@ -143,7 +143,7 @@ def test_a_failed_training_leaves_its_context_without_reference(tmp_path):
     assert answer.cover.uncoverable.tolist() == [0, 20]
     assert answer.unserved == []
     assert answer.cover.coverage == 19 / 21
-    table = RunStore.open(tmp_path / "run").table()
+    table = RunFolder.open(tmp_path / "run").table()
     np.testing.assert_array_equal(
         np.isnan(table["best_known"].values), np.isin(np.arange(21), [0, 20])
     )
@@ -174,7 +174,7 @@ def test_commands_name_targets_without_reference(tmp_path):
     assert record["without_reference"] == [0, 20]
     assert record["reference"] == "best of the table where a policy was trained"
     assert record["coverage"] == 19 / 21
-    certified = ts.certify(RunStore.open(run).table(), QUESTION_2)
+    certified = ts.certify(RunFolder.open(run).table(), QUESTION_2)
     grid = next(c for c in certified.certificates if c.name == "grid cover")
     assert not grid.holds
     assert "2 targets have no reference" in grid.why
@@ -200,12 +200,11 @@ def test_a_file_keeps_what_has_no_reference(tmp_path, suffix):
 def test_an_unfinished_run_has_no_reference_where_it_has_no_policy(tmp_path):
     trainer = {"id": "tests.selection.worlds:Copy"}
     experiment = Experiment.from_dict(EXPERIMENT | {"trainer": trainer}).resolved()
-    layout = replace(layout_of(experiment), train_rows=1, table_rows=1)
-    store = RunStore.create(tmp_path / "run", experiment, layout=layout)
+    layout = replace(layout_of(experiment), rows=1)
+    store = RunFolder.create(tmp_path / "run", experiment, layout=layout)
     ledger = store.ledger()
-    for stage in ("train", "evaluate"):
-        work = next(w for w in ledger.ask() if w.stage == stage)
-        ledger.tell(work, ledger.task.do(ledger.give(work)))
+    prefix, work = ledger.missing()[0]
+    ledger.tell(work, ledger.task.do(work), prefix)
     table = store.table()
     assert table.sizes["source"] == 1
     assert QUESTION_2.without_reference(table).tolist() == list(range(1, 21))
@@ -218,12 +217,12 @@ def test_a_selection_on_disk_says_what_is_not_known(tmp_path):
     assert found.coverage is None
     lacking = found.without_reference.tolist()
     assert lacking
-    table = RunStore.open(tmp_path / "out").table()
+    table = RunFolder.open(tmp_path / "out").table()
     assert QUESTION_2.without_reference(table).tolist() == lacking
     again = run_selection(experiment, tmp_path / "out").result
     assert again.history == found.history
     assert again.without_reference.tolist() == lacking
-    table = RunStore.open(tmp_path / "out").table()
+    table = RunFolder.open(tmp_path / "out").table()
     assert QUESTION_2.without_reference(table).tolist() == lacking
     opened = ts.open(zipped(tmp_path / "out")).table
     assert QUESTION_2.without_reference(opened).tolist() == lacking
@@ -245,7 +244,7 @@ def test_the_gate_refuses_a_selection_below_the_minimum(needed, monkeypatch):
     Fewest(5, 5).check(5)
 
     def forget(self, reference, kind):
-        self.reference, self.version = self.store.top(), self.version + 1
+        self.reference, self.version = self.top(), self.version + 1
 
     monkeypatch.setattr(Ledger, "state_reference", forget)
     monkeypatch.setattr("taskspace.selection.compare._differs", lambda *_: "")

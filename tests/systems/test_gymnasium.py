@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from taskspace.runs.store import RunFolder
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp
 from taskspace.runs import run_experiment
 from taskspace.runs.experiment import Experiment, load_experiment
-from taskspace.runs.store import RunStore
 from taskspace.systems import (
     ContextAxis,
     GymnasiumSystem,
@@ -246,7 +246,7 @@ def test_an_experiment_names_an_environment(tmp_path):
         load_experiment(str(wrong))
     run = run_experiment(experiment, tmp_path / "run", workers=0)
     assert run is not None
-    store = RunStore.open(tmp_path / "run")
+    store = RunFolder.open(tmp_path / "run")
     assert store.table()["performance"].shape == (2, 1, 2)
 
 

@@ -49,12 +49,12 @@ def own_question(path: Path, needs_bound: bool) -> Question:
 def _own_questions(path: Path) -> list[Question]:
     """Return what the experiment of a run asks; nothing for other files."""
     if is_run(path):
-        from taskspace.runs.store import RunStore  # a matrix needs none of it
+        from taskspace.runs.folder import RunFolder  # a matrix needs none of it
 
-        run = RunStore.open(path)
+        run = RunFolder.open(path)
         questions = list(run.experiment.questions)
-        if run.is_selection and "ask" in run.notes:
-            return [Question(run.notes["ask"]), *questions[1:]]
+        if run.is_selection and "ask" in run.info.notes:
+            return [Question(run.info.notes["ask"]), *questions[1:]]
         return questions
     return []
 

@@ -12,8 +12,8 @@ from taskspace.designs.bound import MOST_CONTEXTS, fewer_contexts
 from taskspace.designs.tasks import check_question, linear_system
 from taskspace.errors import InvalidInputError
 from taskspace.performance import evaluate_policies
-from taskspace.performance.store.base import TRAINED
 from taskspace.performance.study import Study
+from taskspace.performance.work import TRAINED
 from taskspace.policies import LinearGain
 from taskspace.questions import Question, as_question
 from taskspace.sets import pack

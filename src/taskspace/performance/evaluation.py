@@ -9,10 +9,10 @@ import pandas as pd
 import xarray as xr
 
 from taskspace.errors import InvalidInputError
+from taskspace.performance.blocks import computed_rows
 from taskspace.performance.io.files import table_from
 from taskspace.performance.io.parts import even_families, numbered
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.store.blocks import computed_rows
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
     DIMS,

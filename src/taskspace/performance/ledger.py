@@ -1,34 +1,42 @@
-"""The ledger: what is asked for, beside a store of what is there.
+"""The ledger: what is asked for, what is known so far, and what is left to do.
 
-It is the only thing that trains and evaluates. `ask` names the work that is left,
+It is the only thing that trains and evaluates. `missing` names the work that is left,
 anybody does it (`Task.do` is a pure function of the task and the work, in any process),
 `tell` writes it down. Whatever is written is a valid table of the sources known so
-far: `evaluate` is "ask all, tell all" in memory, a run is the same in a directory, and
-a selector asks for the sources that it wants.
+far: `evaluate` is that in memory, a run is the same in a folder, and a selection plans
+the sources that its selector wants.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import groupby
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, TaskspaceError
-from taskspace.performance.store.base import TRAINED, MemoryStore, Source, Store
+from taskspace.errors import DamagedFileError, TaskspaceError
+from taskspace.performance.blocks import BlockFolder, StoredBlock, dtype_of
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
     BLOCK_CELLS,
+    DIMS,
     best_reference,
     leave_out,
     table_notes,
     trained_at,
 )
-from taskspace.performance.work import Rows, Stage, Task, TrainedBlock, Work
+from taskspace.performance.trainings import Trainings
+from taskspace.performance.work import (
+    TRAINED,
+    Before,
+    Block,
+    Task,
+    TrainedBlock,
+    Work,
+)
 from taskspace.progress import Progress
-from taskspace.spaces import Points, Space
+from taskspace.spaces import Space
 
 STATES = ("ok", "not solved", "unstable", "failed", "not trained")
 """What may be said of a source; every state but `ok` comes with a reason."""
@@ -40,20 +48,19 @@ STATED = "stated reference"
 """What regret is against where a person says what is possible."""
 
 
-class Ledger:
+class Ledger(Trainings):
     """What is asked for of some sources, what is known so far, and what is left to do.
 
     Args:
         task: what is trained and where it is tried.
         sources: the sources, in order; more can be planned later.
         targets: the targets, as the table will show them.
-        store: where it is written; in memory if left out.
-        rows: sources per block of training and of evaluation; as many as the trainer
-            says, and as fit in memory, if left out.
+        folder: where blocks are written; in memory if left out.
         reference: the best performance at each target, as stated, which regret is
             against; NaN at targets for which none is stated.
         candidates: the contexts that could be trained, where sources are chosen from
             them one after the other; None where all sources are planned at once.
+        computed: computes rows of the table as they are read, see `Trainings`.
     """
 
     def __init__(
@@ -62,169 +69,68 @@ class Ledger:
         sources: Space | None,
         targets: Space,
         *,
-        store: Store | None = None,
-        rows: tuple[int, int] | None = None,
+        folder: BlockFolder | None = None,
         reference: NDArray[np.float64] | None = None,
         candidates: Space | None = None,
+        computed: Task | None = None,
     ):
-        self.task, self.target_space, self.candidates = task, targets, candidates
+        super().__init__(targets, computed=computed)
+        self.task, self.candidates, self.folder = task, candidates, folder
         self.reference, self._reference_kind = reference, STATED
-        self.store = MemoryStore() if store is None else store
-        if rows is None:
-            per_source = len(task.targets) * task.trainer.n_policies
-            fits = max(1, BLOCK_CELLS // per_source)
-            rows = min(fits, task.trainer.sources_per_block), fits
-        self._rows: dict[Stage, int] = {"train": rows[0], "evaluate": rows[1]}
-        self._sources: Space | None = None
-        self._states: dict[Source, tuple[str, str]] = {}
-        self.version = 0
+        self._states: dict[int, tuple[str, str]] = {}
         if sources is not None:
-            self.plan(sources)
+            task.system.contexts(sources)  # a mistake shows before any work
+            self.plan(sources, seed=task.seed)
 
-    @property
-    def sources(self) -> Space:
-        """All sources that are planned, trained or not."""
-        if self._sources is None:
-            raise InvalidInputError("The ledger has no source yet: plan one.")
-        return self._sources
+    # --- what is left to do -------------------------------------------------------
 
-    @property
-    def n_sources(self) -> int:
-        """How many sources are planned."""
-        return len(self.store.sources)
+    def _asked(self) -> list[tuple[str, NDArray[np.int64]]]:
+        """Return how the name of each block begins, and its sources."""
+        if self.folder is not None:
+            return list(self.folder.asked(self.task.system.contexts(self.sources)))
+        per_source = len(self.task.targets) * self.task.trainer.n_policies
+        fits = max(1, BLOCK_CELLS // per_source)
+        step, n = min(fits, self.task.trainer.sources_per_block), self.n_sources
+        return [("", np.arange(k, min(k + step, n))) for k in range(0, n, step)]
 
-    def plan(
-        self,
-        sources: Space,
-        *,
-        seed: int | None = None,
-        keys: Sequence[Source] | None = None,
-    ) -> None:
-        """Add sources to what is asked for.
+    def load(self) -> None:
+        """Count the blocks that are in the folder already."""
+        assert self.folder is not None
+        for prefix, numbers in self._asked():
+            block = self.folder.find(prefix)
+            if block is not None:
+                self.enter(numbers, block)
 
-        Args:
-            sources: contexts over the same axes as those before.
-            seed: seed of their training, where it is not that of the task.
-            keys: their keys in the store, where they are not trained at these contexts
-                by that seed.
-        """
-        rows = self.task.system.contexts(sources)
-        if self._sources is None:
-            self._sources = sources
-        else:
-            if tuple(sources.names) != tuple(self._sources.names):
-                raise InvalidInputError(
-                    f"Further sources must have the axes {self._sources.names}, but "
-                    f"have {sources.names}."
-                )
-            points = np.concatenate([self._sources.points, sources.points])
-            self._sources = Points(sources.names, points)
-        self.version += 1
-        seed = self.task.seed if seed is None else seed
-        self.store.plan(keys or Source.at(rows, seed, TRAINED, self.store.how))
+    def missing(self) -> list[tuple[str, Work]]:
+        """Return the work that is left, each with how the name of its file begins."""
+        contexts = self.task.system.contexts(self.sources)
+        return [
+            (prefix, Work(numbers, contexts[numbers]))
+            for prefix, numbers in self._asked()
+            if not self.evaluated[numbers].all()
+        ]
 
-    @property
-    def kinds(self) -> list[str]:
-        """Where the policies of each source come from; see `plan`."""
-        return [source.kind for source in self.store.sources]
+    @cached_property
+    def earlier(self) -> "Earlier | None":
+        """What files of the folder hold that are not blocks of the table."""
+        if self.folder is None:
+            return None
+        return Earlier(self.folder, self.folder.names - self.files(whole=True))
 
-    @property
-    def seeds(self) -> list[int]:
-        """The seed of each source."""
-        return [source.seed for source in self.store.sources]
-
-    def ask(self, among: NDArray[np.int64] | None = None) -> list[Work]:
-        """Return what can be done now: evaluations of what is trained, and trainings.
-
-        Args:
-            among: only in blocks of these sources; all if left out.
-        """
-        store = self.store
-        pieces: list[Work] = []
-        for block, numbers in self._blocks("evaluate", among):
-            rest = numbers[~store.evaluated[numbers]]
-            rest = rest[store.trained[rest]]
-            waits = store.missing(store.sources[n] for n in numbers)
-            if len(rest) and not waits:
-                pieces.append(self._work("evaluate", block, rest))
-        for block, numbers in self._blocks("train", among):
-            # The same source twice is trained once, where it is planned first.
-            rest = [
-                n
-                for n in numbers[~store.trained[numbers]].tolist()
-                if store.number(source := store.sources[n]) == n
-                and source.kind == TRAINED
-                and source not in store.failures
-            ]
-            for seed, part in groupby(rest, lambda n: store.sources[n].seed):
-                work = self._work("train", block, np.array(list(part)))
-                pieces.append(replace(work, seed=seed))
-        return pieces
-
-    def _blocks(
-        self, stage: Stage, among: NDArray[np.int64] | None
-    ) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        step = self._rows[stage]
-        n_blocks = -(-self.n_sources // step)
-        blocks = range(n_blocks) if among is None else np.unique(among // step).tolist()
-        for block in blocks:
-            yield (
-                block,
-                np.arange(block * step, min((block + 1) * step, self.n_sources)),
-            )
-
-    def _work(self, stage: Stage, block: int, numbers: NDArray[np.int64]) -> Work:
-        rows = [self.store.sources[number].contexts[0] for number in numbers]
-        return Work(stage, block, numbers, np.array(rows))
-
-    def give(self, work: Work) -> Work:
-        """Return the work with all that it needs, for a worker that does it.
-
-        Args:
-            work: one of `ask`.
-        """
-        if work.stage == "train":
-            return work
-        return replace(work, policies=self.store.read(self._of(work)))
-
-    def _of(self, work: Work) -> list[Source]:
-        return [self.store.sources[number] for number in work.numbers]
-
-    def tell(
-        self, work: Work, done: "TrainedBlock | Rows | Sequence[TrainedBlock | str]"
-    ) -> None:
+    def tell(self, work: Work, block: Block, prefix: str = "") -> None:
         """Write down what a piece of work gave.
 
         Args:
             work: what was asked.
-            done: its result; where trainings failed one part per source, for those
-                the reason.
+            block: its result.
+            prefix: how the name of its file begins.
         """
-        self.version += 1
-        if isinstance(done, TrainedBlock):
-            self.store.append(self._of(work), done)
-        elif isinstance(done, Rows):
-            self.store.append_rows(work.numbers.tolist(), done)
-        else:
-            pairs = list(zip(self._of(work), done, strict=True))
-            fine = [(s, part) for s, part in pairs if isinstance(part, TrainedBlock)]
-            if fine:
-                blocks = [block for _, block in fine]
-                self.store.append(
-                    [s for s, _ in fine], TrainedBlock.concatenate(blocks)
-                )
-            for source, part in pairs:
-                if isinstance(part, str):
-                    self.store.fail(source, part)
-
-    def admit(self, number: int) -> None:
-        """Count a row that the store has withheld.
-
-        Args:
-            number: the source.
-        """
-        self.version += 1
-        self.store.admit(number)
+        for number in work.numbers:
+            self.failures.pop(int(number), None)
+        kept: Block | StoredBlock = block
+        if self.folder is not None:
+            kept = self.folder.write(prefix, block, work.contexts)
+        self.enter(work.numbers, kept)
 
     def work_off(self, progress: Progress | None = None) -> None:
         """Do everything that is left, here and now.
@@ -232,53 +138,27 @@ class Ledger:
         Args:
             progress: told how many sources are trained and evaluated.
         """
-        queue = self.ask()
-        while queue:
-            work = queue.pop(0)
-            self.tell(work, self.task.do(self.give(work)))
+        for prefix, work in self.missing():
+            self.tell(work, self.task.do(work), prefix)
             if progress:
-                progress(work.stage, *self.done(work.stage))
-            if work.stage == "train":
-                more = self.ask(work.numbers)
-                queue = [w for w in more if w.stage == "evaluate"] + queue
+                progress("train", int(self.evaluated.sum()), self.n_sources)
 
-    def done(self, stage: Stage) -> tuple[int, int]:
-        """How many sources are done with a stage, and how many there are.
-
-        Args:
-            stage: `"train"` or `"evaluate"`.
-        """
-        done = self.store.trained if stage == "train" else self.store.evaluated
-        return int(done.sum()), self.n_sources
-
-    @property
-    def evaluated(self) -> NDArray[np.bool_]:
-        """Which sources have their row of the table."""
-        return self.store.evaluated
-
-    @property
-    def pending(self) -> NDArray[np.bool_]:
-        """Which sources have no row yet, though their training did not fail."""
-        waiting, failures = np.flatnonzero(~self.evaluated), self.store.failures
-        pending = np.zeros(self.n_sources, bool)
-        pending[[n for n in waiting if self.store.sources[n] not in failures]] = True
-        return pending
+    # --- what is known ------------------------------------------------------------
 
     @property
     def states(self) -> list[tuple[str, str]]:
         """The state of every source, one of `STATES`, and the reason."""
-        return [self._state(source) for source in self.store.sources]
+        return [self._state(number) for number in range(self.n_sources)]
 
-    def _state(self, source: Source) -> tuple[str, str]:
-        if source in self.store.failures:
-            return "failed", self.store.failures[source]
-        if not self.store.has(source):
+    def _state(self, number: int) -> tuple[str, str]:
+        if number in self.failures:
+            return "failed", self.failures[number]
+        if not self.evaluated[number]:
             return "not trained", "it was not asked for yet"
-        if source not in self._states:
-            scores = self.store.read([source]).home[0]
-            solved = self.task.system.solved_return
-            self._states[source] = _state(scores, solved)
-        return self._states[source]
+        if number not in self._states:
+            scores = self.policies([number]).home[0]
+            self._states[number] = _state(scores, self.task.system.solved_return)
+        return self._states[number]
 
     def state_reference(self, reference: NDArray[np.float64], kind: str) -> None:
         """Judge all targets by a reference that is stated later.
@@ -297,8 +177,8 @@ class Ledger:
         choosing what to train next, and `best_known` for what is said of it.
         """
         if self.reference is not None:
-            return np.fmax(self.reference, self.store.top()), self._reference_kind
-        return best_reference(self._optimum, self.store.top())
+            return np.fmax(self.reference, self.top()), self._reference_kind
+        return best_reference(self._optimum, self.top())
 
     def best_known(self) -> tuple[NDArray[np.float64], str]:
         """Return the reference of regret at each target, and where it comes from.
@@ -353,26 +233,121 @@ class Ledger:
             reference = self.best_seen()[0], "best policy seen"
         else:
             reference = self.best_known()
-        return self.store.table(
-            self.task.keep,
-            self.sources,
-            self.target_space,
-            reference,
-            table_notes(self.task.system, **self.task.made_by),
-            target_rows=self.task.targets,
-            numbers=numbers,
-        )
+        notes = table_notes(self.task.system, **self.task.made_by)
+        return self.table_of(self.task.keep, reference, notes, numbers)
 
     def study(self) -> Study:
         """Return the study of the sources that are evaluated so far."""
         numbers = np.flatnonzero(self.evaluated)
-        block = self.store.read([self.store.sources[n] for n in numbers])
+        block = self.policies(numbers)
         return Study.of(
             self.table(),
             system=self.task.system,
             policies=block.trained.policies,
             targets=self.target_space,
         )
+
+
+class Earlier:
+    """What some files of a folder hold of other pieces of work.
+
+    A trainer is a pure function of context and seed, and a cell of the table one of
+    policy and target. So both stay right when contexts join, or blocks are cut anew.
+
+    Args:
+        folder: the folder.
+        names: names of the files.
+    """
+
+    def __init__(self, folder: BlockFolder, names: set[str]):
+        self.n_policies = self.n_cells = 0
+        self._stored, self._n_targets = folder.layout.stored, len(folder.targets)
+        self._places: dict[bytes, tuple[StoredBlock, int]] = {}
+        self._columns: dict[StoredBlock, NDArray[np.int64]] = {}
+        self._last: tuple[StoredBlock | None, dict[str, NDArray[Any]]] = None, {}
+        wanted = {key: k for k, key in enumerate(_keys(folder.targets))}
+        can_join = not {"performance", "best"}.isdisjoint(self._stored)
+        for name in sorted(names):
+            try:
+                block = StoredBlock(folder.path / name, folder.layout)
+                if block.facts.made_by != folder.made_by:
+                    continue
+                pairs = []
+                if can_join and block.holds(self._stored):
+                    block = block.with_own_targets()
+                    keys = enumerate(_keys(block.targets))
+                    pairs = [(k, wanted[key]) for k, key in keys if key in wanted]
+                sources = _keys(block.contexts[block.places])
+            except DamagedFileError:
+                continue  # what it holds is computed again
+            self._columns[block] = np.array(pairs, np.int64).reshape(-1, 2)
+            for place, key in enumerate(sources):
+                there = self._places.get(key)
+                if there is None or len(pairs) > len(self._columns[there[0]]):
+                    self._places[key] = block, place
+
+    def of(self, work: Work) -> Before | None:
+        """Return what is known of a piece of work.
+
+        Args:
+            work: what is asked for.
+        """
+        places, parts, rows = [], [], []
+        for place, key in enumerate(_keys(work.contexts)):
+            if key not in self._places:
+                continue
+            try:
+                part, row = self._read(*self._places[key])
+            except DamagedFileError:
+                continue  # what it holds is computed again
+            places.append(place)
+            parts.append(part)
+            rows.append(row)
+        if not parts:
+            return None
+        policies = TrainedBlock.concatenate(parts)
+        self.n_policies += policies.home.size
+        known = np.array([k for _, k in rows])
+        before = Before(np.array(places), policies)
+        if not known.any():
+            return before
+        self.n_cells += int(known.sum()) * policies.home.shape[1]
+        values = {n: np.concatenate([row[n] for row, _ in rows]) for n in self._stored}
+        return replace(before, values=values, known=known)
+
+    def _read(
+        self, block: StoredBlock, place: int
+    ) -> tuple[TrainedBlock, tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]]:
+        """Return policies of a source, its row, and which cells of it are known."""
+        columns = self._columns[block]
+        if self._last[0] is not block:
+            layout, n = block.layout, len(block.places)
+            self._last = (
+                block,
+                {
+                    name: block.variable(name)
+                    if len(columns)
+                    else np.empty(layout.shape(name, n), dtype_of(name))
+                    for name in self._stored
+                },
+            )
+        assert block.policies is not None
+        part, row = block.policies[np.array([place])], {}
+        known = np.zeros(self._n_targets, bool)
+        known[columns[:, 1]] = True
+        for name, values in self._last[1].items():
+            axis = DIMS[name].index("target")
+            shape = [1, *values.shape[1:]]
+            shape[axis] = self._n_targets
+            row[name] = np.full(shape, np.nan, values.dtype)
+            here = np.moveaxis(row[name], axis, 1)
+            here[0, columns[:, 1]] = np.moveaxis(values, axis, 1)[place, columns[:, 0]]
+        return part, (row, known)
+
+
+def _keys(rows: NDArray[np.float64]) -> list[bytes]:
+    """Return what stands for each context; −0 is 0."""
+    return [row.tobytes() for row in np.ascontiguousarray(rows) + 0.0]
 
 
 def _state(scores: NDArray[np.float64], solved: float | None) -> tuple[str, str]:

@@ -1,13 +1,13 @@
-"""Pieces of work, and what they give."""
+"""Pieces of work, and what they give: policies and rows of the table."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError, UnknownNameError
 from taskspace.performance.table import DIMS, REDUCTIONS, reduced_name
 from taskspace.policies import Policy
 from taskspace.systems.base import MEASURES, REDUCED, System
@@ -15,7 +15,11 @@ from taskspace.trainers.base import Trained, Trainer
 from taskspace.trainers.region import Region, RegionTrainer
 from taskspace.trainers.short import shortened
 
-Stage = Literal["train", "evaluate"]
+TRAINED = "trained"
+"""The kind of a source whose policies the trainer made at one context."""
+
+REGION = "region"
+"""The kind of a source whose policies were trained on a set of contexts."""
 
 # Up to this many values of J (256 MB) a table holds J itself.
 FULL_TABLE_CELLS = 2**25
@@ -73,6 +77,36 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
+class Block:
+    """What one piece of work gave.
+
+    Args:
+        policies: of the sources whose training did not fail; None if all failed.
+        rows: their rows of the table; None where rows are computed as they are read.
+        failures: why the others failed, by their place among the sources of the work.
+    """
+
+    policies: TrainedBlock | None
+    rows: Rows | None
+    failures: dict[int, str] = field(default_factory=dict)
+
+    def variable(self, name: str) -> NDArray[Any]:
+        """Return rows of one variable of the table.
+
+        Args:
+            name: its name.
+        """
+        assert self.rows is not None
+        return self.rows.variables[name]
+
+    @property
+    def top(self) -> NDArray[np.float64]:
+        """The best J at each target."""
+        assert self.rows is not None
+        return self.rows.top
+
+
+@dataclass(frozen=True, eq=False)
 class RegionTraining:
     """A training of one family for a set of contexts.
 
@@ -88,34 +122,41 @@ class RegionTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
-    """A piece of work that anybody may do.
+class Before:
+    """What was found out about some sources of a piece of work before.
 
     Args:
-        stage: `"train"` or `"evaluate"`.
-        block: its number among the blocks of that stage.
-        numbers: the sources, by their row in the table.
-        contexts: full context rows of these sources.
-        policies: for an evaluation, what their training gave; see `Ledger.give`.
-        seed: seed of this training, where it is not that of the task.
-        region: what to train the policies for, where that is not each context alone.
-        columns: for an evaluation, the targets where it is worth one; all if left
-            out.
-        values: for an evaluation, variables of the table of which some cells are
-            known from before.
-        known: which cells these are, dims `(source, target)`.
+        places: which of the sources these are, ascending.
+        policies: their policies.
+        values: their rows of the table, by variable; None if no cell is known.
+        known: which cells of the rows are known, dims `(source, target)`.
     """
 
-    stage: Stage
-    block: int
+    places: NDArray[np.int64]
+    policies: TrainedBlock
+    values: dict[str, NDArray[Any]] | None = None
+    known: NDArray[np.bool_] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A piece of work that any process may do: train some sources, and evaluate them.
+
+    Args:
+        numbers: the sources, by their row in the table.
+        contexts: full context rows of these sources.
+        seed: seed of this training, where it is not that of the task.
+        region: what to train the policies for, where that is not each context alone.
+        columns: the targets where an evaluation is worth it; all if left out.
+        before: what is known of some of them.
+    """
+
     numbers: NDArray[np.int64]
     contexts: NDArray[np.float64]
-    policies: TrainedBlock | None = None
     seed: int | None = None
     region: RegionTraining | None = None
     columns: NDArray[np.int64] | None = None
-    values: dict[str, NDArray[Any]] | None = None
-    known: NDArray[np.bool_] | None = None
+    before: Before | None = None
 
 
 @dataclass(frozen=True)
@@ -157,18 +198,72 @@ class Task:
         """The trainer and its seed, as the attributes of a table name them."""
         return {"trainer": self.trainer.id, "seed": self.seed}
 
-    def do(self, work: Work) -> TrainedBlock | Rows:
+    def do(self, work: Work, *, record_failures: bool = False) -> Block:
         """Do a piece of work; the same result in any process and any order.
 
         Args:
             work: what to do.
+            record_failures: a training that fails becomes a part of the result.
         """
-        if work.stage == "train":
-            return self.train(work.contexts, work.seed)
-        assert work.policies is not None
-        if work.values is not None and work.known is not None:
-            return self._rest(work.policies, work.values, work.known)
-        return self.rows(work.policies, work.columns)
+        before, n = work.before, len(work.numbers)
+        known = np.empty(0, np.int64) if before is None else before.places
+        fresh = np.setdiff1d(np.arange(n), known)
+        parts: list[TrainedBlock] = [] if before is None else [before.policies]
+        failures: dict[int, str] = {}
+        if len(fresh):
+            try:
+                parts.append(self._train_work(work, fresh))
+            except NOT_OF_A_TRAINING:
+                raise
+            except Exception as error:
+                if not record_failures:
+                    raise
+                found, failures = self._one_by_one(work, fresh, error)
+                parts += found
+                fresh = np.setdiff1d(fresh, list(failures))
+        if not parts:
+            return Block(None, None, failures)
+        policies, order = TrainedBlock.concatenate(parts), slice(None)
+        if len(known):
+            order = np.argsort(np.concatenate([known, fresh]))
+            policies = policies[order]
+        if not self.keep:
+            return Block(policies, None, failures)
+        if before is None or before.values is None or before.known is None:
+            return Block(policies, self.rows(policies, work.columns), failures)
+        rows = self._rest(before.policies, before.values, before.known)
+        if len(fresh):
+            more = self.rows(TrainedBlock.concatenate(parts[1:]))
+            rows = Rows(
+                {
+                    name: np.concatenate([values, more.variables[name]])[order]
+                    for name, values in rows.variables.items()
+                },
+                np.maximum(rows.top, more.top),
+            )
+        return Block(policies, rows, failures)
+
+    def _train_work(self, work: Work, places: NDArray[np.int64]) -> TrainedBlock:
+        if work.region is None:
+            return self.train(work.contexts[places], work.seed)
+        assert work.seed is not None
+        return self.train_region(work.region, work.seed)
+
+    def _one_by_one(
+        self, work: Work, places: NDArray[np.int64], error: Exception
+    ) -> tuple[list[TrainedBlock], dict[int, str]]:
+        """Train a failed block source by source, and keep those that do not fail."""
+        parts, failures = [], {}
+        for place in places.tolist():
+            try:
+                if len(places) == 1:
+                    raise error
+                parts.append(self._train_work(work, np.array([place])))
+            except NOT_OF_A_TRAINING:
+                raise
+            except Exception as reason:
+                failures[place] = f"{type(reason).__name__}: {reason}"
+        return parts, failures
 
     def train(
         self, contexts: NDArray[np.float64], seed: int | None = None

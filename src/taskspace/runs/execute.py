@@ -9,26 +9,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from taskspace.cover import METHODS
-from taskspace.errors import (
-    NOT_OF_A_TRAINING,
-    DamagedFileError,
-    InvalidInputError,
-    RunStoreError,
-)
+from taskspace.errors import DamagedFileError, InvalidInputError, RunStoreError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study
-from taskspace.performance.work import Task, TrainedBlock, Work
+from taskspace.performance.work import Block, Task, Work
 from taskspace.progress import Progress, silent
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment, load_experiment
+from taskspace.runs.folder import RunFolder, check_ours, locked
 from taskspace.runs.objects import Code
 from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results, Scores, answer, cover_settings
-from taskspace.runs.store import RunStore
-from taskspace.runs.takeover import Before, check_ours, locked
 from taskspace.trainers.base import check_stored
 
 CHECKED = 5.0
@@ -90,28 +82,24 @@ def run_experiment(
     check_stored(experiment.built_trainer)
     check_ours(out)
     with locked(out):
-        run = RunStore.create(out, experiment)
-        experiment, store = run.experiment, run.trainings
-        system, mended = experiment.built_system, run.damage
+        run = RunFolder.create(out, experiment)
+        experiment, mended = run.experiment, run.mended
+        system = experiment.built_system
         if workers is None:
             workers = 0 if system.fills_processors else os.cpu_count() or 1
-        tried = bool(store.failures)  # they are tried again
-        store.failures.clear()
         ledger = run.ledger()
-        before = Before(ledger, run.earlier())
-        n_kept = before.policies()
-        if ledger.ask():
-            store.write_reference(np.empty(0), "")
+        if ledger.missing():
+            run.write_reference(None)
             with engine(workers, scheduler, say) as crew:
-                _work_off(ledger, experiment, crew, report, before)
-        if store.reference is None or tried:
-            store.write_reference(*ledger.best_known())
+                _work_off(ledger, experiment, crew, report)
+        if run.info.reference is None:
+            run.write_reference(ledger.best_known())
         known = None
         try:
             known = run.results()
         except DamagedFileError as error:
             mended = (*mended, str(error).rstrip("."))
-        if known is not None and (mended or store.failures or known.failures):
+        if known is not None and (mended or ledger.failures or known.failures):
             known = None
         reused = known is not None and _answers(known, experiment)
         if known is not None and reused:
@@ -129,14 +117,14 @@ def run_experiment(
                 failures=_failures(ledger),
                 scores=_beside_ignorance(results.scores, ledger),
             )
-            results = run.save_results(results)
-        if not store.failures:
-            run.finish()
+        results = run.finish(results, ledger.files())
     seconds = time.perf_counter() - began
-    return RunResult(run.path, seconds, results, reused, mended, n_kept, before.n_cells)
+    kept = ledger.earlier
+    n_kept, n_cells = (kept.n_policies, kept.n_cells) if kept else (0, 0)
+    return RunResult(run.path, seconds, results, reused, mended, n_kept, n_cells)
 
 
-def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
+def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Block:
     """Do a piece of work; callable in any process, with no file in common.
 
     Args:
@@ -144,19 +132,8 @@ def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Any:
         code: what it may import, and from where.
         keep: variables of the table.
         work: what to do.
-
-    Returns:
-        Its result; where a training failed, one part per source.
     """
-    task = replace(task_of(text, code), keep=keep)
-    try:
-        return task.do(work)
-    except NOT_OF_A_TRAINING:
-        raise
-    except Exception as error:
-        if work.stage == "train":
-            return _one_by_one(task, work, error)
-        raise
+    return replace(task_of(text, code), keep=keep).do(work, record_failures=True)
 
 
 @lru_cache(maxsize=4)
@@ -178,65 +155,46 @@ def task_of(text: str, code: Code) -> Task:
     return task
 
 
-def _one_by_one(task: Task, work: Work, error: Exception) -> list[TrainedBlock | str]:
-    """Train a failed block source by source, and keep those that do not fail."""
-    if len(work.contexts) == 1:
-        return [f"{type(error).__name__}: {error}"]
-    parts: list[TrainedBlock | str] = []
-    for place in range(len(work.contexts)):
-        one = replace(work, contexts=work.contexts[place : place + 1])
-        try:
-            done = task.do(one)
-            assert isinstance(done, TrainedBlock)
-            parts.append(done)
-        except NOT_OF_A_TRAINING:
-            raise
-        except Exception as reason:
-            parts.append(f"{type(reason).__name__}: {reason}")
-    return parts
-
-
 def _work_off(
-    ledger: Ledger,
-    experiment: Experiment,
-    crew: Engine,
-    report: Progress,
-    before: Before,
+    ledger: Ledger, experiment: Experiment, crew: Engine, report: Progress
 ) -> None:
-    """Hand out whatever can be done until nothing is left.
+    """Hand out whatever is left to do until nothing is.
 
-    Training and evaluation overlap; what is done is written at once, by this process
-    alone, so workers need no file in common with it.
+    What is done is written at once, by this process alone, so workers need no file in
+    common with it.
     """
     text, code, keep = experiment.to_toml(), experiment.pinned_code, ledger.task.keep
-    running: dict[Future[Any], Work] = {}
-    # Evaluations first: the table grows with the policies, and can be read.
-    queue = ledger.ask()
+    running: dict[Future[Any], tuple[str, Work]] = {}
+    queue, earlier = ledger.missing(), ledger.earlier
 
-    def tell_all() -> None:
-        in_hand = list(running.values())[: crew.n_workers]
-        for stage in ("train", "evaluate"):
-            report(stage, *ledger.done(stage), _in_words(in_hand, stage))
+    def say() -> None:
+        in_hand = [work for _, work in running.values()][: crew.n_workers]
+        done = int(ledger.evaluated.sum())
+        report("train", done, ledger.n_sources, _in_words(in_hand))
 
     try:
         while queue or running:
             while queue and len(running) < crew.at_once:
-                work = queue.pop(0)
-                report(work.stage, *ledger.done(work.stage), _in_words([work]))
-                whole = before.cells(ledger.give(work))
-                running[crew.executor.submit(do_work, text, code, keep, whole)] = work
-            tell_all()
+                prefix, work = queue.pop(0)
+                before = earlier.of(work) if earlier else None
+                whole = replace(work, before=before)
+                report(
+                    "train",
+                    int(ledger.evaluated.sum()),
+                    ledger.n_sources,
+                    _in_words([work]),
+                )
+                future = crew.executor.submit(do_work, text, code, keep, whole)
+                running[future] = prefix, work
+            say()
             done, _ = wait(running, timeout=CHECKED, return_when=FIRST_COMPLETED)
             # What is finished first: an error must not take it along.
             for future in sorted(done, key=_failed):
-                work = running.pop(future)
-                ledger.tell(work, future.result())
-                if work.stage == "train":
-                    more = ledger.ask(work.numbers)
-                    queue = [w for w in more if w.stage == "evaluate"] + queue
+                prefix, work = running.pop(future)
+                ledger.tell(work, future.result(), prefix)
             if not done:
                 crew.check()
-        tell_all()
+        say()
     finally:
         for future in running:
             future.cancel()
@@ -246,29 +204,26 @@ def _failed(future: Future[Any]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def _in_words(pieces: Sequence[Work], stage: str | None = None) -> str:
+def _in_words(pieces: Sequence[Work]) -> str:
     """Return what the workers do, the sources of each."""
     return ", ".join(
         f"sources {work.numbers[0]:,}–{work.numbers[-1]:,}"
         if len(work.numbers) > 1
         else f"source {work.numbers[0]:,}"
         for work in pieces
-        if stage in (None, work.stage)
     )
 
 
 def _failures(ledger: Ledger) -> tuple[dict[str, Any], ...]:
     """Trainings that failed: number of the source, context, seed and reason."""
-    store = ledger.store
     return tuple(
         {
             "source": number,
             "context": ledger.sources.context(number),
-            "seed": source.seed,
-            "reason": store.failures[source],
+            "seed": ledger.seeds[number],
+            "reason": reason,
         }
-        for number, source in enumerate(store.sources)
-        if source in store.failures
+        for number, reason in sorted(ledger.failures.items())
     )
 
 
@@ -282,7 +237,7 @@ def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
     if (tried := zero_performance(system, targets)) is None:
         return scores
     rows, ignorant = tried
-    best = ledger.store.top()[rows]
+    best = ledger.top()[rows]
     return replace(
         scores,
         ignorant=(float(ignorant.min()), float(ignorant.max())),

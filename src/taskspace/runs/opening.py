@@ -13,11 +13,13 @@ from typing import Any
 from taskspace._util.words import data_size
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
-from taskspace.performance.store import MANIFEST
 from taskspace.performance.study import Study, StudyParts
 
 TRAININGS = "trainings"
 """The folder of what is trained and tried."""
+
+RUN = "run.json"
+"""What a run says of itself."""
 
 EXPERIMENT = "experiment.toml"
 
@@ -35,7 +37,7 @@ def is_run(path: str | Path) -> bool:
     path = Path(path)
     if path.is_file():
         return _run_in_zip(path) is not None
-    return (path / EXPERIMENT).is_file() and (path / TRAININGS / MANIFEST).is_file()
+    return (path / EXPERIMENT).is_file() and (path / RUN).is_file()
 
 
 def _run_in_zip(path: Path) -> str | None:
@@ -49,7 +51,7 @@ def _run_in_zip(path: Path) -> str | None:
         raise InvalidInputError(f"{path} is not a whole zip file: {error}.") from error
     for name in names:
         prefix = name.removesuffix(EXPERIMENT)
-        if prefix != name and f"{prefix}{TRAININGS}/{MANIFEST}" in names:
+        if prefix != name and f"{prefix}{RUN}" in names:
             return prefix
     return None
 
@@ -67,7 +69,7 @@ def run_folder(path: str | Path) -> Path:
     if prefix is None:
         raise RunStoreError(
             f"{path} must be a run directory or a zip file of one, but it has no "
-            f"{EXPERIMENT} beside {TRAININGS}/{MANIFEST}."
+            f"{EXPERIMENT} and {RUN}."
         )
     stamp = path.stat()
     folder = _unpacked(path.resolve(), stamp.st_mtime_ns, stamp.st_size)
@@ -117,7 +119,7 @@ def is_in_a_run(file: Path) -> bool:
         file: an experiment, or a link to one.
     """
     folders = (file.parent, file.resolve().parent)
-    marks = (TRAININGS, "selection.jsonl")
+    marks = (RUN, TRAININGS, "selection.jsonl")
     return any((folder / name).exists() for folder in folders for name in marks)
 
 
@@ -135,9 +137,9 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
     refuse_former(path)
     if is_run(path) or (path.is_dir() and path.suffix.lower() not in MATRIX_SUFFIXES):
         _refuse_reading(reading)
-        from taskspace.runs.store import RunStore  # a matrix needs none of it
+        from taskspace.runs.folder import RunFolder  # a matrix needs none of it
 
-        return RunStore.open(path, trust=trust).study()
+        return RunFolder.open(path, trust=trust).study()
     known = [name for name in signature(read_matrix).parameters if name != "path"]
     for name in reading:
         if name not in known:
@@ -182,8 +184,11 @@ def refuse_former(path: Path) -> None:
     Args:
         path: what a user gave.
     """
-    is_former = (path / "manifest.json").is_file() and not (path / TRAININGS).exists()
-    what = "a run of format 2" if is_former else ""
+    what = ""
+    if (path / "manifest.json").is_file() and not (path / TRAININGS).exists():
+        what = "a run of format 2"
+    elif (path / TRAININGS / "manifest.jsonl").is_file():
+        what = "a run of format 4"
     if path.suffix == ".npz" and path.is_file() and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
             if {"experiment.npy", "notes.npy"} <= set(file.namelist()):
@@ -191,5 +196,6 @@ def refuse_former(path: Path) -> None:
     if what:
         raise RunStoreError(
             f"{path} is {what}, which this version of taskspace does not read. Run its "
-            "experiment again into another directory, or open it with taskspace 0.2."
+            "experiment again into another directory, or open it with the version that "
+            "made it."
         )

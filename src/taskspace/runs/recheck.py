@@ -1,28 +1,23 @@
-"""Is the plant still the one that a run was made with?
+"""Is the code still the one that a run was made with?
 
 Code of your own is no part of a run: a file may be edited while the run stays. What
 the run holds are policies and their scores, so its own numbers are the fingerprint of
-the plant. Some are computed again whenever the code is used together with them. If
-they differ, the plant is another one, and its numbers must not join those of the run.
+plant and trainer. Some are computed again whenever the code is used together with
+them. If they differ, new numbers must not join those of the run.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import RunStoreError
-from taskspace.performance.store.base import REGION
-from taskspace.performance.work import TrainedBlock
-from taskspace.policies import Policy
+from taskspace.errors import DamagedFileError, RunStoreError
+from taskspace.performance.work import REGION, TrainedBlock
 from taskspace.runs.objects import is_reference
 from taskspace.systems.base import System
 
 if TYPE_CHECKING:
-    from taskspace.runs.store import RunStore
-
+    from taskspace.runs.folder import RunFolder
 
 # Sources at home, and of the first four of them targets away: exact numbers take next
 # to no time, others may be simulations of minutes each.
@@ -35,45 +30,11 @@ SAMPLED_ROUNDING = 1e-3
 # Of a simulation, means over episodes; the other variables follow from them.
 COMPARED = ("performance", "worst", "best")
 
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Some numbers of a run, with all that is needed to compute them again.
-
-    Args:
-        policies: of some sources.
-        home: their scores at home.
-        contexts: full context rows of their sources.
-        targets: full context rows of some targets.
-        cells: variables of the table for the first of the sources at these targets.
-    """
-
-    policies: Policy
-    home: NDArray[np.float64]
-    contexts: NDArray[np.float64]
-    targets: NDArray[np.float64]
-    cells: dict[str, NDArray[np.float64]]
-
-    def computed(self, system: System) -> "Sample":
-        """Return the same sample with the numbers that the system gives now.
-
-        Args:
-            system: the tasks.
-        """
-        home = system.home_performance(self.policies, self.contexts)
-        names = list(self.cells)
-        if not names:
-            return replace(self, home=home)
-        first = slice(0, len(self.cells[names[0]]))
-        policies, targets = self.policies[first], self.targets
-        if "performance" in names:
-            cells = system.measure(policies, targets)
-        else:
-            cells = system.reduce_family(policies, self.home[first], targets, names)
-        return replace(self, home=home, cells={name: cells[name] for name in names})
+Numbers = dict[str, NDArray[np.float64]]
+"""Some numbers of a run by variable; `""` stands for scores at home."""
 
 
-def check_plant(run: "RunStore") -> None:
+def check_plant(run: "RunFolder") -> None:
     """Refuse a run whose numbers its system does not give any more.
 
     Built-in systems are not compared: their id says which version they are.
@@ -83,9 +44,31 @@ def check_plant(run: "RunStore") -> None:
     """
     if ":" not in str(run.experiment.system.get("id")):
         return
-    system = run.experiment.built_system
-    sample = _stored_sample(run, system)
-    if sample is not None and (what := _difference(system, sample)):
+    system, found = run.experiment.built_system, run.trainings
+    n_sources, n_columns = (
+        EXACT_CHECKED if system.provenance == "exact" else OTHER_CHECKED
+    )
+    picked = _readable(run, n_sources)
+    if not len(picked):
+        return
+    block, away = found.policies(picked), picked[:N_AWAY]
+    contexts = system.contexts(found.sources)[picked]
+    targets = system.contexts(run.info.targets)
+    columns = _spread(np.arange(len(targets)), n_columns)
+    stored: Numbers = {"": block.home}
+    try:
+        for name in COMPARED:
+            if name in run.info.layout.stored:
+                stored[name] = found.rows(name, away)[..., columns].astype(float)
+    except DamagedFileError:
+        pass  # it is computed again
+
+    def now() -> Numbers:
+        return _computed(system, block, contexts, targets[columns], list(stored)[1:])
+
+    what = _difference(system, stored, computed := now(), contexts, targets[columns])
+    # Numbers that differ from call to call are no fingerprint of anything.
+    if what and not _difference(system, computed, now(), contexts, targets[columns]):
         raise RunStoreError(
             f"{run.origin} holds another experiment: its system was edited since, for "
             f"{what}. Nothing was changed. Choose another directory with --out, or "
@@ -93,7 +76,7 @@ def check_plant(run: "RunStore") -> None:
         )
 
 
-def check_trainer(run: "RunStore") -> None:
+def check_trainer(run: "RunFolder") -> None:
     """Refuse a run whose trainer does not make its policies any more.
 
     Trains the first and the last source again, so it is for code that was edited.
@@ -104,112 +87,93 @@ def check_trainer(run: "RunStore") -> None:
     trainer = run.experiment.trainer.get("id")
     if not is_reference(trainer):
         return
-    task, store = run.experiment.task(), run.trainings
-    points = np.array([source.kind != REGION for source in store.sources], bool)
-    for number in _spread(np.flatnonzero(store.trained & points), 2).tolist():
-        source = store.sources[number]
-        try:
-            before = store.read([source]).trained.policies.arrays()
-        except RunStoreError:
-            continue  # damaged: it is computed again
+    task, found = run.experiment.task(), run.trainings
+    for number in _readable(run, 2).tolist():
+        row = task.system.contexts(found.sources)[[number]]
+        before = found.policies([number]).trained.policies.arrays()
         again, twice = (
-            task.train(np.array(source.contexts), source.seed).trained.policies.arrays()
+            task.train(row, found.seeds[number]).trained.policies.arrays()
             for _ in range(2)
         )
         # What differs from call to call is no fingerprint of anything.
         if _alike(again, twice) and not _alike(before, again):
-            where = _words(task.system, np.array(source.contexts[0]))
             raise RunStoreError(
                 f"{run.origin} holds another experiment: its trainer {trainer} was "
-                f"edited since, for it makes another policy at {where}. Nothing was "
-                "changed. Choose another directory with --out, or bring back the code "
-                "that it was made with."
+                f"edited since, for it makes another policy at "
+                f"{_words(task.system, row[0])}. Nothing was changed. Choose another "
+                "directory with --out, or bring back the code that it was made with."
             )
 
 
-def _alike(there: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
-    """Whether policies have the same parameters, up to rounding."""
-    if there.keys() != here.keys():
-        return False
-    pairs = [(np.asarray(there[k]), np.asarray(here[k])) for k in there]
-    return all(
-        a.shape == b.shape and bool(_same(a, b, SAMPLED_ROUNDING).all())
-        for a, b in pairs
-    )
-
-
-def _stored_sample(run: "RunStore", system: System) -> Sample | None:
-    """Return some of the sources that are trained; None where none is."""
-    n_sources, n_columns = _sizes(system)
-    store, picked, blocks = run.trainings, [], []
-    # The home of a region is no single context.
-    points = np.array([source.kind != REGION for source in store.sources], bool)
-    for number in _spread(np.flatnonzero(store.trained & points), n_sources).tolist():
+def _readable(run: "RunFolder", n: int) -> NDArray[np.int64]:
+    """Return at most n sources whose policies can be read, trained at one context."""
+    found, fine = run.trainings, []
+    points = np.array([kind != REGION for kind in found.kinds], bool)
+    for number in _spread(np.flatnonzero(found.evaluated & points), n).tolist():
         try:
-            blocks.append(store.read([store.sources[number]]))
-            picked.append(number)
-        except RunStoreError:
-            continue  # damaged: it is computed again
-    if not picked:
-        return None
-    targets = system.contexts(run.experiment.target_space)
-    columns = _spread(np.arange(len(targets)), n_columns)
-    away, cells = np.array(picked[:N_AWAY]), {}
-    try:
-        if store.evaluated[away].all():
-            names = [n for n in COMPARED if n in store.header.layout.variables]
-            rows = store.variables(names, away)
-            cells = {n: rows[n].values[..., columns].astype(float) for n in names}
-    except RunStoreError:
-        pass
-    contexts = np.array([store.sources[number].contexts[0] for number in picked])
-    block = TrainedBlock.concatenate(blocks)
+            found.policies([number])
+            fine.append(number)
+        except DamagedFileError:
+            continue  # it is computed again
+    return np.array(fine, np.int64)
+
+
+def _computed(
+    system: System,
+    block: TrainedBlock,
+    contexts: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    names: list[str],
+) -> Numbers:
+    """Return the numbers that the system gives now."""
     policies = block.trained.policies
-    return Sample(policies, block.home, contexts, targets[columns], cells)
+    now = {"": system.home_performance(policies, contexts)}
+    if "performance" in names:
+        cells = system.measure(policies[:N_AWAY], targets)
+    elif names:
+        home = block.home[:N_AWAY]
+        cells = system.reduce_family(policies[:N_AWAY], home, targets, names)
+    return now | {name: cells[name] for name in names}
 
 
-def _difference(system: System, sample: Sample) -> str:
-    """Return the first number that the system does not give any more, as a clause."""
-    what = _compare(system, sample, sample.computed(system))
-    if not what:
-        return ""
-    # Numbers that differ from call to call are no fingerprint of anything.
-    again = sample.computed(system)
-    return "" if _compare(system, again, again.computed(system)) else what
-
-
-def _compare(system: System, then: Sample, now: Sample) -> str:
+def _difference(
+    system: System,
+    then: Numbers,
+    now: Numbers,
+    contexts: NDArray[np.float64],
+    targets: NDArray[np.float64],
+) -> str:
     """Return the first number in which two samples differ, as a clause."""
     rounding = SAMPLED_ROUNDING if system.n_episodes else ROUNDING
-    variables = {"": (then.home, now.home)}
-    variables |= {name: (then.cells[name], now.cells[name]) for name in then.cells}
-    for name, (stored, computed) in variables.items():
-        wrong = ~_same(stored, computed, rounding)
+    for name, stored in then.items():
+        wrong = ~_same(stored, now[name], rounding)
         if name:  # What was not evaluated counts as a failure: no number.
             wrong &= np.isfinite(stored)
         if wrong.any():
             place = tuple(np.argwhere(wrong)[0].tolist())
-            where = f"at {_words(system, then.targets[place[-1]])}" if name else "there"
-            source = _words(system, then.contexts[place[0]])
+            where = f"at {_words(system, targets[place[-1]])}" if name else "there"
             return (
-                f"J of the policy trained at {source} is {stored[place]:.9g} {where} "
-                f"in the run and {computed[place]:.9g} now"
+                f"J of the policy trained at {_words(system, contexts[place[0]])} is "
+                f"{stored[place]:.9g} {where} in the run and {now[name][place]:.9g} now"
             )
     return ""
 
 
-def _same(
-    there: NDArray[np.float64], here: NDArray[np.float64], rounding: float
-) -> NDArray[np.bool_]:
+def _alike(there: dict[str, Any], here: dict[str, Any]) -> bool:
+    """Whether policies have the same parameters, up to rounding."""
+    return there.keys() == here.keys() and all(
+        np.shape(there[k]) == np.shape(here[k])
+        and bool(_same(there[k], here[k], SAMPLED_ROUNDING).all())
+        for k in there
+    )
+
+
+def _same(there: Any, here: Any, rounding: float) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         near = np.abs(there - here) <= rounding * np.maximum(
             np.abs(there), np.abs(here)
         )
     return (there == here) | near
-
-
-def _sizes(system: System) -> tuple[int, int]:
-    return EXACT_CHECKED if system.provenance == "exact" else OTHER_CHECKED
 
 
 def _spread(numbers: NDArray[np.int64], n: int) -> NDArray[np.int64]:

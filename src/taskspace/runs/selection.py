@@ -13,22 +13,20 @@ import xarray as xr
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.work import Work
+from taskspace.performance.work import Block, Work
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.engines import engine
 from taskspace.runs.execute import task_of
 from taskspace.runs.experiment import Experiment
+from taskspace.runs.folder import RunFolder, check_ours, locked, selection_layout
 from taskspace.runs.objects import Code
 from taskspace.runs.results import answer
 from taskspace.runs.specs import SelectSpec
-from taskspace.runs.store import RunStore
-from taskspace.runs.stored import selection_layout
-from taskspace.runs.takeover import check_ours, locked
 from taskspace.selection import SelectionLoop, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table
-from taskspace.selection.loop import Done, do_source
+from taskspace.selection.loop import do_source
 from taskspace.selection.selecting import (
     conclude,
     default_selector,
@@ -107,9 +105,8 @@ def run_selection(
             reference=spec.reference,
         )
         layout = selection_layout(ledger.task)
-        run = RunStore.create(out, experiment, question=question, layout=layout)
-        store = run.trainings
-        ledger.store = store
+        run = RunFolder.create(out, experiment, question=question, layout=layout)
+        ledger.folder, run.trainings = run.blocks, ledger
         assert spec.selector is not None
         selector = make_selector(
             spec.selector, space, experiment.seed, anywhere, spec.price
@@ -122,13 +119,13 @@ def run_selection(
 
         def note(*said: Any) -> None:
             # What is done is part of a run that can be read.
-            store.write_reference(*ledger.best_known())
+            run.write_reference(ledger.best_known())
             if progress is not None:
                 progress(*said)
 
         with engine(workers, scheduler, say) as crew:
 
-            def submit(work: Work) -> Future[Done]:
+            def submit(work: Work) -> Future[Block]:
                 return crew.executor.submit(do_selected, text, code, keep, work)
 
             selection = SelectionLoop(
@@ -148,20 +145,19 @@ def run_selection(
     return SelectionRun(out, time.perf_counter() - began, result)
 
 
-def _finish(run: RunStore, ledger: Ledger, result: SelectResult) -> None:
+def _finish(run: RunFolder, ledger: Ledger, result: SelectResult) -> None:
     """Everything that a finished run has."""
-    store = run.trainings
-    if result.study is not None:
-        notes = {**store.header.notes, "notes": [result.statement]}
-        store.header = msgspec.structs.replace(store.header, notes=notes)
-        store.write_reference(*ledger.best_known())
-        results = answer(
-            run.table(),
-            run.trained_experiment(),
-            solved_return=ledger.task.system.solved_return,
-        )
-        run.save_results(results)
-    run.finish()
+    if result.study is None:
+        return
+    notes = {**run.info.notes, "notes": [result.statement]}
+    run.info = msgspec.structs.replace(run.info, notes=notes)
+    run.write_reference(ledger.best_known())
+    results = answer(
+        run.table(),
+        run.trained_experiment(),
+        solved_return=ledger.task.system.solved_return,
+    )
+    run.finish(results, ledger.files())
 
 
 def experiment_candidates(experiment: Experiment) -> Space:
@@ -175,7 +171,7 @@ def experiment_candidates(experiment: Experiment) -> Space:
     return candidate_space(experiment.sources, option, experiment.seed)
 
 
-def do_selected(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Done:
+def do_selected(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Block:
     """Train and evaluate one source; callable in any process.
 
     Args:

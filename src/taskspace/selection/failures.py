@@ -7,7 +7,7 @@ import numpy as np
 from taskspace._util.arrays import Array
 from taskspace._util.decimals import decimal_text
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.store.base import REGION, TRAINED
+from taskspace.performance.work import REGION, TRAINED
 from taskspace.questions import Question
 from taskspace.selection.selectors.base import Known
 

@@ -20,7 +20,9 @@ from taskspace._util.files import (
     seal,
     write_atomically,
 )
-from taskspace.performance.store.base import REGION, TRAINED, Source
+from taskspace.performance.trainings import Trainings
+from taskspace.performance.work import REGION, TRAINED
+from taskspace.spaces import Points
 
 LOG = "selection.jsonl"
 
@@ -87,23 +89,21 @@ class Proposal(
         """Numbers of the targets of its region."""
         return _numbers(self.region)
 
-    def key(self, row: Array, targets: Array, how: str) -> Source:
-        """Return the key of its training in a store.
+    @property
+    def key(self) -> list[Any]:
+        """All that the numbers of its block depend on, beside what a run is about."""
+        how = [self.columns, self.region, self.steps, self.start]
+        return [self.context, self.seed, self.kind, *how]
+
+    def plan(self, trainings: Trainings) -> None:
+        """Plan its source.
 
         Args:
-            row: full context row of `context`.
-            targets: full context rows of all targets.
-            how: stands for the system and the trainer.
+            trainings: what is planned so far.
         """
-        if self.steps is not None:
-            how = f"{how} {self.steps} steps"
-        if self.start is not None:
-            how = f"{how} from {self.start}"
-        if self.kind != REGION:
-            return Source.at(row[None], self.seed, self.kind, how)[0]
-        rows = targets[self.members]
-        contexts = np.concatenate([row[None], rows[(rows != row).any(1)]]) + 0.0
-        return Source(tuple(map(tuple, contexts.tolist())), self.seed, REGION, how=how)
+        point = Points(trainings.target_space.names, [self.context])
+        members = self.members if self.region else None
+        trainings.plan(point, seed=self.seed, kind=self.kind, members=members)
 
 
 def _pairs(numbers: Numbers) -> Pairs:
@@ -194,6 +194,11 @@ class Log:
         self._lines += lines
         self.proposals += [line for line in lines if isinstance(line, Proposal)]
         self.steps += [line for line in lines if isinstance(line, Step)]
+
+    @property
+    def n_lines(self) -> int:
+        """How many lines it has."""
+        return len(self._lines)
 
     def rewrite(self) -> None:
         """Write the file anew, without what was damaged or cut short."""

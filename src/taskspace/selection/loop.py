@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from taskspace._util.arrays import Array
-from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError
+from taskspace.errors import InvalidInputError
+from taskspace.performance.blocks import StoredBlock
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.store.base import REGION
-from taskspace.performance.work import RegionTraining, Rows, Task, TrainedBlock, Work
+from taskspace.performance.work import REGION, Block, RegionTraining, Task, Work
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.selection.failures import contexts_to_retry
@@ -20,39 +20,20 @@ from taskspace.selection.log import Log, Proposal, Step
 from taskspace.selection.result import COVERED, UNKNOWN, Options
 from taskspace.selection.selectors.base import Known, RegionPlan, Selector
 from taskspace.selection.selectors.uniform import Uniform
-from taskspace.spaces import Points
 from taskspace.trainers.region import Region
 
 CHECKED = 2.0
 """Seconds after which it is looked whether somebody still works."""
 
-Done = tuple[TrainedBlock, Rows] | str
-"""What a training and its evaluation gave, or why it failed."""
 
-
-def do_source(task: Task, work: Work) -> Done:
-    """Train one source, unless that is done, and evaluate it; callable in any process.
+def do_source(task: Task, work: Work) -> Block:
+    """Train one source and evaluate it; callable in any process.
 
     Args:
         task: what is trained and where it is tried.
-        work: the source, perhaps with its policies, and the targets to evaluate at.
-
-    Returns:
-        Policies and rows; or the reason, where the training failed.
+        work: the source, and the targets to evaluate at.
     """
-    block = work.policies
-    if block is None:
-        try:
-            if work.region is None:
-                block = task.train(work.contexts, work.seed)
-            else:
-                assert work.seed is not None
-                block = task.train_region(work.region, work.seed)
-        except NOT_OF_A_TRAINING:
-            raise
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-    return block, task.rows(block, work.columns)
+    return task.do(work, record_failures=True)
 
 
 class SelectionLoop:
@@ -299,7 +280,8 @@ class SelectionLoop:
         open_only = self.options.evaluate_uncovered_only and not self.moves
         columns = np.flatnonzero(~seen.covered) if open_only else None
         proposal = Proposal.of(row, seed, columns, why=why, **more)
-        self._start(proposal)
+        proposal.plan(self.ledger)
+        self.ledger.task.system.contexts(self.ledger.sources)  # else a sentence
         self.log.add(proposal)
         self._launch(self.ledger.n_sources - 1)
 
@@ -310,51 +292,47 @@ class SelectionLoop:
             more["members"] = plan.targets
         self._plan(plan.context, plan.seed, seen, self.selector.name, **more)
 
-    def _start(self, proposal: Proposal) -> None:
-        ledger = self.ledger
-        point = Points(ledger.target_space.names, [proposal.context])
-        row = ledger.task.system.contexts(point)[0]
-        key = proposal.key(row, ledger.task.targets, ledger.store.how)
-        ledger.plan(point, keys=[key])
+    def _prefix(self, number: int) -> str:
+        """Return how the name of the file of a proposal begins."""
+        folder, line = self.ledger.folder, self.log.proposals[number]
+        return "" if folder is None else folder.prefix(number, line.key)
 
     def _work(self, number: int) -> Work:
-        """Return the work on a proposal, with its policies if they are there."""
-        source, store = self.ledger.store.sources[number], self.ledger.store
-        line, region, is_there = self.log.proposals[number], None, store.has(source)
-        if (line.kind == REGION or line.steps) and not is_there:
+        """Return the work on a proposal."""
+        ledger, line, region = self.ledger, self.log.proposals[number], None
+        row = ledger.task.system.contexts(ledger.sources)[[number]]
+        if line.kind == REGION or line.steps:
             start = None
             if line.start is not None:
-                block = store.read([store.sources[line.start]])
+                block = ledger.policies([line.start])
                 start = block.trained.policies[0, int(block.home[0].argmax())]
-            contexts = Region(np.array(source.contexts))
+            # The context that stands for the region is first.
+            members = ledger.task.targets[line.members]
+            members = members[(members != row).any(1)] if line.region else members[:0]
+            contexts = Region(np.concatenate([row, members]))
             region = RegionTraining(contexts, line.steps, start)
         return Work(
-            "train",
-            number,
             np.array([number]),
-            np.array(source.contexts),
-            store.read([source]) if is_there else None,
-            seed=source.seed,
+            row,
+            seed=line.seed,
             region=region,
             columns=line.targets,
         )
 
     def _launch(self, number: int) -> None:
-        store, work = self.ledger.store, self._work(number)
-        is_done = store.evaluated[number] and work.policies is not None
-        if store.evaluated[number]:
-            store.withhold(number)  # it counts when its turn comes
-        if is_done or store.sources[number] in store.failures:
-            # By an earlier call that was killed before it could say so.
+        """Begin the work on a proposal, unless an earlier call has stored its block."""
+        folder, work = self.ledger.folder, self._work(number)
+        stored = None if folder is None else folder.find(self._prefix(number))
+        if stored is not None:
             future: Future[Any] | None = Future()
-            future.set_result(None)
+            future.set_result(stored)
         elif self._submit is None:
             future = None  # done when its turn comes, and written down before the next
         else:
             future = self._submit(work)
         self._running[number] = work, future
 
-    def _result(self, number: int) -> Done | None:
+    def _result(self, number: int) -> Block | StoredBlock:
         """Return what a piece of work under way gave; done here without a worker."""
         work, future = self._running[number]
         if future is None:
@@ -378,35 +356,34 @@ class SelectionLoop:
         self._tell(number, work, done)
         self._note(number)
 
-    def _tell(self, number: int, work: Work, done: Done | None) -> None:
-        """Write down what a source gave; None if that is written already."""
-        store, source = self.ledger.store, self.ledger.store.sources[number]
-        if isinstance(done, str):
-            self.ledger.tell(work, [done])
-        elif done is not None:
-            block, rows = done
-            self._check_scores(number, block, rows)
-            if not store.has(source):
-                self.ledger.tell(work, block)
-            self.ledger.tell(work, rows)
-        elif source not in store.failures:
-            self.ledger.admit(number)
-        if source in store.failures:
-            trainer, most = self.ledger.task.trainer, self.log.proposals[number].steps
+    def _tell(self, number: int, work: Work, block: Block | StoredBlock) -> None:
+        """Count what a source gave, and write it down if it is not stored yet."""
+        ledger = self.ledger
+        if isinstance(block, StoredBlock):
+            ledger.enter(work.numbers, block)
+        else:
+            self._check_scores(number, block)
+            ledger.tell(work, block, self._prefix(number))
+        if number in ledger.failures:
+            trainer, most = ledger.task.trainer, self.log.proposals[number].steps
             most = trainer.n_policies * most if most else trainer.steps_per_source
             self._steps[number] = most or 0
             return
-        block = store.read([source])
-        self._steps[number] = int(block.trained.environment_steps.sum())
-        n_targets = len(self.ledger.task.targets)
+        done = ledger.policies([number])
+        self._steps[number] = int(done.trained.environment_steps.sum())
+        n_targets = len(ledger.task.targets)
         columns = n_targets if work.columns is None else len(work.columns)
-        self._evaluations += columns * block.home.size
+        self._evaluations += columns * done.home.size
 
-    def _check_scores(self, number: int, block: TrainedBlock, rows: Rows) -> None:
+    def _check_scores(self, number: int, block: Block) -> None:
         """Refuse scores that are no numbers: nothing can be said of such a policy."""
-        scores = {n: v for n, v in rows.variables.items() if n != "standard_error"}
-        for name, values in {**scores, "home_performance": block.home}.items():
+        if block.policies is None or block.rows is None:
+            return
+        scores = {"home_performance": block.policies.home} | block.rows.variables
+        for name, values in scores.items():
             worst = -np.inf if name.startswith("gap") else np.inf
+            if name == "standard_error":
+                continue
             if np.isnan(values).any() or (values == worst).any():
                 raise InvalidInputError(
                     "Performance must be a number, −inf for a failure, but a policy of "
@@ -418,7 +395,7 @@ class SelectionLoop:
         """Go on with what was proposed before: what is missing of it is made again."""
         counted = {number for step in self.log.steps for number in step.done}
         for proposal in self.log.proposals:
-            self._start(proposal)
+            proposal.plan(self.ledger)
         for number in range(self.ledger.n_sources):
             self._launch(number)
             if number in counted:

@@ -12,7 +12,7 @@ from taskspace.cover import Cover, Verification, verify_cover
 from taskspace.cover.ask import CoverProblem
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
-from taskspace.runs import RunStore
+from taskspace.runs import RunFolder
 from taskspace.runs.opening import is_run, open_study, refuse_former
 
 EXAMPLES = (
@@ -156,7 +156,7 @@ def _verify_run(path: Path) -> Answer:
             f"{path} is not a run. For a saved cover name the run or file that it "
             "covers, too."
         )
-    store = RunStore.open(path)
+    store = RunFolder.open(path)
     damages = store.damages()
 
     def show() -> None:

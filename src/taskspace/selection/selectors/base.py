@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.store.base import TRAINED
+from taskspace.performance.work import TRAINED
 from taskspace.questions import Question
 from taskspace.selection.candidates import Array, Candidates, distances
 from taskspace.spaces import Space

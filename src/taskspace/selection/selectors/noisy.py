@@ -20,7 +20,7 @@ import numpy as np
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.store.base import REGION
+from taskspace.performance.work import REGION
 from taskspace.questions import Question
 from taskspace.selection.selectors.base import (
     Array,
@@ -244,8 +244,7 @@ class Noisy(Selector):
             targets = np.arange(len(ledger.task.targets))
         elif kind == "continue":
             start = max(n for n, k in enumerate(ledger.kinds) if k == REGION)
-            weights = ledger.store.sources[start].weights_at(ledger.task.targets)
-            targets = np.flatnonzero(weights)
+            targets = np.flatnonzero(ledger.weights_of(start))
         points = ledger.target_space.points[targets]
         units = self.candidates.units_of(points)
         middle = distances(units, units.mean(0, keepdims=True))[:, 0].argmin()
@@ -304,7 +303,7 @@ def past_trials(ledger: Ledger, seen: Known) -> list[Trial]:
         most = slice_steps(trials, _budget(ledger), SIDES[kind])
         aimed, new, steps, rose = max(1, int((~covered).sum())), 0, most, False
         if ledger.evaluated[number]:
-            trained = ledger.store.read([ledger.store.sources[number]]).trained
+            trained = ledger.policies([number]).trained
             steps = int(trained.environment_steps.sum())
             rose = not trained.log.get("since_best", np.ones(1)).any()
             served = next(rows)

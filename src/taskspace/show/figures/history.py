@@ -8,8 +8,8 @@ from matplotlib.ticker import PercentFormatter
 
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
+from taskspace.runs.folder import RunFolder
 from taskspace.runs.opening import is_run
-from taskspace.runs.store import RunStore
 from taskspace.selection import SelectResult
 from taskspace.show.style import PALETTE, literal, panels
 
@@ -80,20 +80,20 @@ def selection_record(path: str | Path) -> dict[str, Any]:
         `[first, stop)`, empty where it was trained at `context` alone.
     """
     path = Path(path)
-    run = RunStore.open(path) if is_run(path) else None
+    run = RunFolder.open(path) if is_run(path) else None
     if run is None or run.log is None:
         raise InvalidInputError(
             f"A history needs the directory of a selection, but {path} is none. Make "
             "one with: taskspace select FILE.toml"
         )
-    asked, store = run.trainings.header.data, run.trainings
+    asked, found = run.info.data, run.trainings
     question = Question.from_dict(asked["question"])
     sources: list[dict[str, Any]] = []
     place = 0
-    for line, key, is_done in zip(
-        run.log.proposals, store.sources, store.evaluated, strict=False
+    for number, (line, is_done) in enumerate(
+        zip(run.log.proposals, found.evaluated, strict=True)
     ):
-        reason = store.failures.get(key, "")
+        reason = found.failures.get(number, "")
         sources.append(
             {
                 "context": line.context,

@@ -10,8 +10,8 @@ from matplotlib.ticker import MaxNLocator
 from taskspace.cover.methods import find_cover
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
+from taskspace.runs.folder import RunFolder
 from taskspace.runs.opening import is_selection
-from taskspace.runs.store import RunStore
 from taskspace.selection import SelectResult
 from taskspace.show.style import PALETTE, literal, panel
 
@@ -66,9 +66,9 @@ def price(selections: Sequence[SelectResult] | str | Path) -> Figure:
 
 def _stored_point(folder: Path) -> PricePoint:
     """Return what the selection in a directory spent and kept."""
-    run = RunStore.open(folder)
+    run = RunFolder.open(folder)
     assert run.log is not None
-    asked = run.trainings.header.data
+    asked = run.info.data
     question, select = Question.from_dict(asked["question"]), asked["select"]
     cover = find_cover(question.sets(run.table()), method="minimum", time_limit=10.0)
     name = select["selector"]

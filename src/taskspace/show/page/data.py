@@ -13,7 +13,6 @@ from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
-from taskspace.performance.store.base import TRAINED
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
@@ -22,6 +21,7 @@ from taskspace.performance.table import (
     source_space,
     target_space,
 )
+from taskspace.performance.work import TRAINED
 from taskspace.questions import Question
 from taskspace.show.figures.map import AxisRecord, axes_of
 from taskspace.show.figures.transfer import seriation
