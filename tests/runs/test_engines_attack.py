@@ -189,10 +189,10 @@ def test_a_killed_pool_worker_is_one_sentence_and_costs_nothing(tmp_path, whole)
 
 
 def test_memory_that_runs_out_is_not_a_failed_training(tmp_path, monkeypatch):
-    def do(self, work):
+    def train(self, contexts, seed=None):
         raise MemoryError
 
-    monkeypatch.setattr(execute.Task, "do", do)
+    monkeypatch.setattr(execute.Task, "train", train)
     with pytest.raises(MemoryError):
         run_experiment(small(), tmp_path / "run", workers=0)
 

@@ -360,7 +360,7 @@ def test_forged_results_get_a_sentence_and_are_made_again(
 
 
 def forge_files(finished, folder, seed, n):
-    """Facts of runs, libraries and covers: checksums that fit, content that does not."""
+    """Runs, libraries and covers: checksums that fit, content that does not."""
     rng = np.random.default_rng(seed)
     library, cover = (folder / name for name in ("good", "c.json"))
     asked = ("--ask", f"regret <= {EPSILON}", "--method", "greedy")

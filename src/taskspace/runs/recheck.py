@@ -127,7 +127,7 @@ def _computed(
 ) -> Numbers:
     """Return the numbers that the system gives now."""
     policies = block.trained.policies
-    now = {"": system.home_performance(policies, contexts)}
+    now, cells = {"": system.home_performance(policies, contexts)}, {}
     if "performance" in names:
         cells = system.measure(policies[:N_AWAY], targets)
     elif names:
