@@ -109,7 +109,7 @@ def certified_library():
     seconds = time.perf_counter() - start
     print(
         f"certified: {cover.certificate.holds}, {library.size} gains, "
-        f"{len(cover.boxes):,} boxes merged into {library.regions.n_regions} in "
+        f"{len(cover.boxes):,} boxes merged into {len(library.regions.policy)} in "
         f"{seconds:.2f} s"
     )
     return system, library

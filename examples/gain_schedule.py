@@ -1,9 +1,9 @@
-"""A gain schedule in python-control: the context is an input or a parameter.
+"""A gain schedule in python-control: the context is an input of the plant.
 
 A crane moves a load on a rope. The length of the rope is not a state that the
 controller steers: the hoist sets it. A few LQR gains serve every length within 2 % of
-the optimal cost; the closed loop picks the gain from the length, given as an input of
-the plant (it changes while the crane moves) or as a parameter (it stays).
+the optimal cost; a controller of eight lines asks the library for the gain of the
+length that is measured, while the hoist moves or stands still.
 
     python examples/gain_schedule.py
 """
@@ -12,7 +12,6 @@ import control
 import numpy as np
 
 import taskspace as ts
-from taskspace.export.control import library_schedule
 from taskspace.systems import ContextAxis, control_family
 
 GRAVITY = 9.81
@@ -27,7 +26,7 @@ def matrices(length: float):
     return A, np.array([[0.0], [1.0], [0.0], [-1.0 / length]])
 
 
-def with_input() -> control.NonlinearIOSystem:
+def crane() -> control.NonlinearIOSystem:
     """Return the crane with the rope's length as its second input."""
 
     def rates(_t, x, u, _params):
@@ -40,17 +39,15 @@ def with_input() -> control.NonlinearIOSystem:
     )  # fmt: skip
 
 
-def with_parameter() -> control.NonlinearIOSystem:
-    """Return the crane with the rope's length as a parameter."""
+def scheduled(library: ts.PolicyLibrary) -> control.NonlinearIOSystem:
+    """Return u = −K(length) x, the gain as the library selects it."""
 
-    def rates(_t, x, u, params):
-        A, B = matrices(params["length"])
-        return A @ x + B @ u
+    def pull(_t, _x, u, _params):
+        return library.act(u[:1], u[1:])
 
     return control.nlsys(
-        rates, None, states=STATES, inputs=["pull"], outputs=STATES,
-        params={"length": 2.0}, name="crane",
-    )  # fmt: skip
+        None, pull, inputs=["length", *STATES], outputs=["pull"], name="gains"
+    )
 
 
 def find_library(n: int) -> ts.PolicyLibrary:
@@ -71,23 +68,17 @@ def find_library(n: int) -> ts.PolicyLibrary:
 
 def main(n: int = 91, seconds: float = 20.0) -> None:
     library = find_library(n)
-    gains = library_schedule(library)
     print(f"{library.size} gains serve {n} rope lengths within 2 % of the optimum.")
+    loop = control.interconnect(
+        [crane(), scheduled(library)], inputs=["length"], outputs=STATES
+    )
     time = np.linspace(0.0, seconds, 201)
-    still = np.zeros((5, len(time)))  # x_d = 0, u_d = 0
-    start = [1.0, 0.0, 0.0, 0.0]
-
-    _, loop = gains.statefbk(with_input(), ["length"])
-    rope = np.interp(time, [0.0, seconds / 2], [8.0, 2.0])[None]  # hoisting
-    moved = control.input_output_response(loop, time, np.vstack([still, rope]), start)
-    print(f"Hoisting from 8 m to 2 m: {abs(moved.outputs[0, -1]):.3f} m from the goal.")
-
-    _, loop = gains.statefbk(with_parameter(), ["length"])
-    for length in (1.0, 4.0, 10.0):
-        moved = control.input_output_response(
-            loop, time, still, start, params={"length": length}
-        )
-        print(f"Rope of {length:g} m: {abs(moved.outputs[0, -1]):.3f} m from the goal.")
+    ropes = {"Hoisting from 8 m to 2 m": [8.0, 2.0]}
+    ropes |= {f"Rope of {x:g} m": [x, x] for x in (1.0, 4.0, 10.0)}
+    for name, ends in ropes.items():
+        rope = np.interp(time, [0.0, seconds / 2], ends)
+        moved = control.input_output_response(loop, time, rope, [1.0, 0.0, 0.0, 0.0])
+        print(f"{name}: {abs(moved.outputs[0, -1]):.3f} m from the goal.")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 SMALL = {
     "choose_epsilon": ({"n": 8, "n_epsilons": 6, "time_limit": 3.0}, "policies needed"),
     "control_proof": ({"n": 2, "epsilon": 0.5}, "Every (rope, load) in the box"),
-    "deploy": ({"n": 6, "n_contexts": 60}, "one gain loses"),
+    "deploy": ({"n": 6, "n_contexts": 60}, "Worst loss of"),
     "gain_schedule": ({"n": 10, "seconds": 5.0}, "gains serve 10 rope lengths"),
     "gymnasium_sb3": ({"n": 2, "total_steps": 1024, "horizon": 40}, "of 4 trainings"),
     "jax_system": ({"n": 2, "total_steps": 2048}, "of 4 policies are enough"),

@@ -116,7 +116,7 @@ def random_boxes(rng, n_cuts: int, low, high):
 
 
 def made(
-    regions, policies, outside="refuse", scope="nodes", kind="proof"
+    regions, policies, outside="refuse", scope="nodes", kind="proof", log_axes=None
 ) -> PolicyLibrary:
     """A library of given regions, with a question whose words are not tested."""
     n = len(next(iter(policies.arrays().values())))
@@ -129,6 +129,7 @@ def made(
         tuple(["m", "s", ""][:d]),
         policies,
         outside,
+        log_axes=log_axes or (),
     )
 
 
@@ -139,7 +140,8 @@ def grid_library(policies=None, outside="clamp", n=4) -> PolicyLibrary:
         space.points, rng.integers(0, n, 35), rng.random(35) < 0.8, rng.random(35),
         log_axes=[False, True],
     )  # fmt: skip
-    return made(regions, policies or gains(n), outside)
+    made_of = regions, policies or gains(n), outside
+    return made(*made_of, log_axes=(False, True))
 
 
 def point_library(policies=None, outside="clamp", n=4) -> PolicyLibrary:

@@ -53,7 +53,7 @@ def test_every_context_is_guaranteed_and_within_epsilon(certified, library):
     assert library.guarantee.kind == "proof"
     assert library.fixed == {"m": 1.0}
     assert library.names == ("k", "c")
-    assert library.regions.n_regions < len(certified.boxes) / 4
+    assert len(library.regions.policy) < len(certified.boxes) / 4
     rng = np.random.default_rng(0)
     rows = np.concatenate(
         [rng.uniform(0.1, 8.0, (50_000, 2)), certified.boxes.low[:, :2],

@@ -127,7 +127,7 @@ def test_evaluate(folder, exported):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
-    assert re.search(r"In the worst of \d+ contexts tried one gain loses", said)
+    assert re.search(r"Worst loss of \d+ contexts tried, .* Least: \w+", said)
     assert "left out of every row" in said
     assert "measured with noise" in done.stdout
     done = taskspace(

@@ -44,7 +44,7 @@ def test_every_block_runs(tmp_path, monkeypatch, capfd):
     assert kinds.count("sh") >= 3
     printed = capfd.readouterr().out
     assert "0 failures" in printed
-    assert "one gain loses" in printed
+    assert "Worst loss of" in printed
     assert scope["library"].size == scope["cover"].size
     assert scope["proven"].certificate.holds
     assert (tmp_path / "firmware" / "main.o").exists()

@@ -9,9 +9,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.deploy import Guarantee, OutsideError, Status
-from taskspace.deploy.assign import assign, neighbours
+from taskspace.deploy.files import map_table
+from taskspace.deploy.make import assign
 from taskspace.deploy.regions import regions_of
-from taskspace.deploy.tables import map_table
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.onnx import library_model
 from taskspace.policies import LinearGain
@@ -45,7 +45,7 @@ def test_least_loss_serves_and_the_nodes_are_guaranteed():
     assert between.status == Status.INSIDE
     assert not between.guaranteed
     assert library.select({"k": 9.0, "c": 1.0}).status == Status.REFUSED
-    near = library.with_outside("clamp").select({"k": 9.0, "c": 1.0})
+    near = replace(library, outside="clamp").select({"k": 9.0, "c": 1.0})
     assert near.status == Status.OUTSIDE
     assert near.policy == library.select({"k": 8.0, "c": 1.0}).policy
 
@@ -156,7 +156,7 @@ def test_rules_against_brute_force(seed):
 
 def agreeing_pairs(policy, graph):
     """Pairs of neighbours that use the same policy."""
-    return sum(policy[a] == policy[b] for a, b in np.argwhere(graph.toarray()))
+    return sum(policy[a] == policy[b] for a, b in graph)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -166,7 +166,9 @@ def test_connected_regions_are_a_majority_of_neighbours(seed):
     space = ts.Grid(x=(0.0, 1.0, 6), y=(0.0, 1.0, 5))
     zeros = np.zeros(30)
     nodes = regions_of(space.points, zeros, zeros, zeros)
-    graph, loss = neighbours(nodes), rng.random((4, 30))
+    places = np.indices((6, 5)).reshape(2, -1).T
+    apart = np.abs(places[:, None] - places).sum(-1)
+    graph, loss = np.argwhere(apart == 1), rng.random((4, 30))
     loss[rng.integers(0, 4, 30), np.arange(30)] = 0.0
     by_performance, _ = assign(loss, -loss, 0.5, nodes, "performance")
     policy, _ = assign(loss, -loss, 0.5, nodes, "connected")

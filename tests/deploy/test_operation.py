@@ -9,13 +9,14 @@ from scipy.linalg import expm
 
 import taskspace as ts
 from taskspace.deploy import PolicyLibrary, Status, load_library
+from taskspace.deploy.base import full_contexts
 from taskspace.deploy.files import contract, save_library
 from taskspace.deploy.operation import (
     certify_library_operation,
     used_boxes,
     with_operation,
 )
-from taskspace.deploy.trial.trial import try_library
+from taskspace.deploy.trial import try_library
 from taskspace.errors import InvalidInputError
 from taskspace.export.c99 import c99_files, export_c99
 from taskspace.policies import LinearGain
@@ -224,8 +225,8 @@ def test_switching_is_proven_of_a_library_and_stands_in_its_contract(certified):
     operation = contract(stated)["guarantee"]["values"]["operation"]
     assert operation["mode"] == "any switching"
     assert operation["hysteresis"] == 0.02
-    assert stated.dwell_time == 0
-    assert "any switching" in stated.operation
+    assert stated.guarantee.dwell_time == 0
+    assert "any switching" in stated.guarantee.operation
     text = c99_files(stated, name="lib")["lib.h"].decode()
     assert "any switching" in " ".join(text.replace("*", " ").split())
 
@@ -266,7 +267,7 @@ def test_any_switching_withstands_the_worst_jumps(certified):
     metric = proven.matrices[0]
     boxes, which, _ = used_boxes(library, 0.02)
     rows = np.concatenate([boxes.low, boxes.high])
-    a, b, *_ = study.system.matrices(library.contexts(study.system, rows))
+    a, b, *_ = study.system.matrices(full_contexts(library, study.system, rows))
     loops = a - b @ library.policies.gain[np.tile(which, 2)]
     moves = expm(0.1 / np.abs(np.linalg.eigvals(loops)).max() * loops)
     sizes = [1.0]
@@ -299,8 +300,13 @@ def test_a_dwell_time_limits_how_fast_the_context_moves():
     stated = with_operation(library, plant, hysteresis=0.1)
     operation = stated.guarantee.values["operation"]
     assert operation["mode"] == "dwell time"
-    assert operation["drift_rates"]["s"] == pytest.approx(0.1 / stated.dwell_time)
-    assert "Stable within the range while s changes by less than" in stated.operation
+    assert operation["drift_rates"]["s"] == pytest.approx(
+        0.1 / stated.guarantee.dwell_time
+    )
+    assert (
+        "Stable within the range while s changes by less than"
+        in stated.guarantee.operation
+    )
     # Switched sooner than the dwell time the two loops diverge; the tracker does not.
     x, track, growth = np.array([1.0, 0.0]), stated.tracker(0.1), 1.0
     loops = [-gain for gain in library.policies.arrays()["gain"]]
@@ -327,8 +333,11 @@ def test_switching_is_claimed_where_there_are_policies_and_of_their_plant():
     )
     stated = with_operation(library, plant)
     assert library.select({"k": 3.0}).status == Status.REFUSED
-    assert "within the range" not in stated.operation
-    assert "within the regions of the policies (25 % of the range" in stated.operation
+    assert "within the range" not in stated.guarantee.operation
+    assert (
+        "within the regions of the policies (25 % of the range"
+        in stated.guarantee.operation
+    )
     header = c99_files(stated, name="lib")["lib.h"].decode()
     assert "25 %" in " ".join(header.replace("*", " ").split())
     other = LinearFamily(
@@ -349,7 +358,7 @@ def test_switching_is_claimed_where_there_are_policies_and_of_their_plant():
     )
     silent = with_operation(failing, plant)
     assert "unstable at k = 2.8" in silent.guarantee.values["operation"]["why"]
-    assert silent.operation == ""
+    assert silent.guarantee.operation == ""
     assert "switching between" not in c99_files(silent, name="lib")["lib.h"].decode()
 
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 import taskspace as ts
 from taskspace.deploy import BoxRegions, Status, regions_of
-from taskspace.deploy.regions import GridRegions, NamedRegions, PointRegions
-from taskspace.deploy.regions.boxes import build_tree, descend
+from taskspace.deploy.regions import GridRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
 
 from .helpers import MAKERS, random_boxes, tricky_contexts
@@ -21,19 +20,24 @@ def brute_box(low, high, row):
     return np.flatnonzero((above & (row <= high)).all(1))
 
 
+def tree_of(low, high, label):
+    """Regions of boxes whose policy is their label."""
+    n = len(low)
+    return BoxRegions.merged(low, high, label, np.zeros(n, bool), np.zeros(n))
+
+
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(0, 60))
 def test_tree_of_boxes_equals_brute_force(seed, d, n_cuts):
     rng = np.random.default_rng(seed)
     low, high = random_boxes(rng, n_cuts, -np.ones(d), np.arange(1.0, d + 1))
     label = rng.integers(0, 3, len(low))
-    tree = build_tree(low, high, label)
+    tree = tree_of(low, high, label)
     rows = np.concatenate([rng.uniform(low.min(0), high.max(0), (50, d)), low, high])
-    found = tree.label[descend(tree.axis, tree.cut, tree.follow, rows)]
-    for row, got in zip(rows, found, strict=True):
+    for row, got in zip(rows, tree.policy[tree.locate(rows)], strict=True):
         (box,) = brute_box(low, high, row)
         assert label[box] == got
     # The regions tile the range: none is left out or counted twice.
-    volume = np.prod(tree.high - tree.low, axis=1).sum()
+    volume = np.prod(tree.box_high - tree.box_low, axis=1).sum()
     np.testing.assert_allclose(volume, np.prod(high.max(0) - low.min(0)))
 
 
@@ -43,21 +47,20 @@ def test_boxes_with_one_label_melt_into_one():
         -1, 2
     )
     high = np.stack(np.meshgrid(edges[1:], edges[1:], indexing="ij"), -1).reshape(-1, 2)
-    assert len(build_tree(low, high, np.zeros(1024, int)).label) == 1
+    assert len(tree_of(low, high, np.zeros(1024, int)).policy) == 1
     left = (low[:, 0] >= 0.5).astype(int)
-    assert len(build_tree(low, high, left).label) == 2
+    assert len(tree_of(low, high, left).policy) == 2
 
 
 def test_gaps_have_no_label_and_overlaps_are_refused():
     low, high = np.array([[0.0], [2.0]]), np.array([[1.0], [3.0]])
-    tree = build_tree(low, high, np.array([5, 5]))
+    tree = tree_of(low, high, np.array([5, 5]))
     rows = np.array([[0.5], [1.5], [2.5]])
-    found = tree.label[descend(tree.axis, tree.cut, tree.follow, rows)]
-    assert found.tolist() == [5, -1, 5]
+    assert tree.policy[tree.locate(rows)].tolist() == [5, -1, 5]
     with pytest.raises(InvalidInputError, match="must not overlap; boxes 0 and 1"):
-        build_tree(low, np.array([[2.1], [3.0]]), np.array([0, 1]))
+        tree_of(low, np.array([[2.1], [3.0]]), np.array([0, 1]))
     with pytest.raises(InvalidInputError, match="low < high"):
-        build_tree(low, low, np.array([0, 1]))
+        tree_of(low, low, np.array([0, 1]))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -67,7 +70,7 @@ def test_margin_of_a_melted_region_is_the_least_of_its_boxes(seed):
     policy, served = rng.integers(0, 2, len(low)), rng.random(len(low)) < 0.7
     margin = rng.random(len(low))
     regions = BoxRegions.merged(low, high, policy, served, margin)
-    for i in range(regions.n_regions):
+    for i in range(len(regions.policy)):
         meets = (low < regions.box_high[i]).all(1) & (high > regions.box_low[i]).all(1)
         assert regions.margin[i] == margin[meets].min()
         assert set(policy[meets]) == {regions.policy[i]}
@@ -95,12 +98,29 @@ def test_log_axes_have_geometric_borders():
     np.testing.assert_allclose(regions.borders[0], [10**0.5, 10**1.5])
 
 
-def test_points_that_are_not_a_grid_use_the_nearest_in_widths():
-    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.4, 1000.0]])
-    regions = regions_of(points, [0, 1, 2], [1, 1, 1], [0, 0, 0])
-    assert isinstance(regions, PointRegions)
-    rows = np.array([[0.4, 400.0], [0.4, 600.0], [0.9, 100.0]])
-    assert regions.locate(rows).tolist() == [0, 2, 1]
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 40))
+def test_scattered_points_have_a_box_each(seed, d, n):
+    """Its own box holds each point, boxes tile the range, equal points share one."""
+    rng = np.random.default_rng(seed)
+    points = rng.integers(-3, 4, (n, d)) * rng.choice([1e-3, 1.0, 1e3], d)
+    zeros = np.zeros(n)
+    regions = regions_of(points, zeros, zeros, zeros)
+    if isinstance(regions, GridRegions):
+        return
+    assert isinstance(regions, BoxRegions)
+    found = regions.locate(points)
+    assert (points[found] == points).all()
+    assert (found <= np.arange(n)).all()  # of equal points the first
+    rows = rng.uniform(points.min(0), points.max(0), (50, d))
+    boxes = regions.locate(rows)
+    low, high = regions.box_low[boxes], regions.box_high[boxes]
+    assert ((rows >= low) & (rows <= high)).all()
+    live = np.ptp(points, axis=0) > 0
+    first = np.unique(found)
+    volume = np.prod((regions.box_high - regions.box_low)[first][:, live], axis=1).sum()
+    np.testing.assert_allclose(volume, np.prod(np.ptp(points, axis=0)[live]))
+    assert regions.knows(points, found).all()
+    assert not regions.knows(np.nextafter(points, np.inf), found).any()
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 3.7e12])
@@ -135,11 +155,8 @@ def test_select_equals_its_words(kind, outside):
         place = np.clip(row, library.low, library.high)
         if isinstance(regions, BoxRegions):
             (region,) = brute_box(regions.box_low, regions.box_high, place)
-            known = True
-        elif isinstance(regions, PointRegions):
-            width = library.high - library.low
-            region = (((regions.points - place) / width) ** 2).sum(1).argmin()
-            known = (regions.points[region] == row).all()
+            nodes = regions.nodes
+            known = nodes is None or (nodes[region] == row).all()
         else:
             assert isinstance(regions, GridRegions)
             places = [
@@ -155,13 +172,24 @@ def test_select_equals_its_words(kind, outside):
         assert one.margin == regions.margin[region]
 
 
+def test_statuses_are_those_that_select_gives():
+    """At every centre; beside a node nothing is known, and select says so."""
+    for make in MAKERS.values():
+        library = make(outside="clamp")
+        centres = library.regions.centres
+        assert (library.statuses() == library.select(centres).status).all()
+        beside = library.select(np.nextafter(centres, np.inf)).status
+        if library.guarantee.scope == "nodes":
+            assert set(beside.tolist()) <= {Status.INSIDE, Status.OUTSIDE}
+
+
 def test_names_are_looked_up():
-    regions = NamedRegions(
-        np.array([0, 1, -1]), np.array([True, False, False]), np.zeros(3),
-        np.array(["flat", "hill", "ice"]),
-    )  # fmt: skip
-    assert regions.look_up(["hill", "flat"]).tolist() == [1, 0]
+    table = ts.performance.table_from_matrix([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
+    table = table.assign_coords(target=["flat", "hill", "ice"])
+    library = ts.library(table, [0, 1], ts.Question("regret", epsilon=0.5))
+    assert library.select(["hill", "flat"]).policy.tolist() == [1, 0]
+    assert library.select("ice").region == 2
     with pytest.raises(UnknownNameError, match="Did you mean 'hill'"):
-        regions.look_up(["hil"])
+        library.select(["hil"])
     with pytest.raises(InvalidInputError, match=r"select by name, e\.g\. 'flat'"):
-        regions.locate(np.zeros((1, 2)))
+        library.select(np.zeros((1, 2)))

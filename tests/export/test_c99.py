@@ -76,11 +76,6 @@ def test_float_selects_exactly_as_python_does_for_the_float(kind, tmp_path):
 
 def _near_borders(library, kind):
     """Neighbours of borders, where rounding would show, in float."""
-    if kind == "points":  # on bisectors of two points, to the last bit of a float
-        rng = np.random.default_rng(1)
-        first, second = library.regions.points[rng.integers(0, 23, (2, 20_000))]
-        middle = (first / 2 + second / 2).astype(np.float32)
-        return np.concatenate([middle, np.nextafter(middle, np.float32(np.inf))])
     arrays = library.regions.arrays()
     edges = arrays["borders_0"] if kind == "grid" else np.unique(arrays["cut"])
     close = np.tile(library.regions.centres[:1], (3 * len(edges), 1)).astype(np.float32)

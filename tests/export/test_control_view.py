@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.deploy import OutsideError
 from taskspace.errors import InvalidInputError
-from taskspace.export.control import library_schedule
+from taskspace.export.control import schedule_arrays
 from taskspace.policies import LinearGain
 from taskspace.systems import PythonPolicies
 from tests.deploy.helpers import MAKERS, gains, msd, networks
@@ -14,64 +13,26 @@ from tests.deploy.helpers import MAKERS, gains, msd, networks
 ct = pytest.importorskip("control", reason="needs the extra 'control'")
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-def test_gains_are_the_library_s(kind):
-    library = MAKERS[kind](gains(4), "refuse")
-    schedule = library_schedule(library)
-    assert isinstance(library.policies, LinearGain)
-    rng = np.random.default_rng(0)
-    for row in rng.uniform(library.low, library.high, (50, len(library.names))):
-        context = dict(zip(library.names, row.tolist(), strict=True))
-        expected = library.policies.gain[library.select(row).policy]
-        np.testing.assert_array_equal(schedule.gain(context), expected)
-    with pytest.raises(OutsideError, match="outside='clamp'"):
-        schedule.gain(dict.fromkeys(library.names, 1e9))
-
-
-def scheduled_msd():
-    """A library over two axes, and a plant whose inputs they are."""
+def test_python_control_schedules_as_the_library_selects():
+    """The gain of its controller at many states, two axes with different units."""
     system, table, policies, _ = msd()
     question = ts.Question("regret", epsilon=0.5)
-    cover = ts.greedy_cover(question.sets(table))
-    library = ts.library(
-        ts.Study.of(table, system=system, policies=policies),
-        cover,
-        question,
-        outside="clamp",
-    )
+    study = ts.Study.of(table, system=system, policies=policies)
+    library = ts.library(study, ts.greedy_cover(question.sets(table)), question)
     plant = ct.nlsys(
-        lambda t, x, u, params: [x[1], u[0] - u[1] * x[0] - u[2] * x[1]], None,
-        states=["x", "v"], inputs=["force", "k", "c"], outputs=["x", "v"], name="msd",
-    )  # fmt: skip
-    return library, plant
-
-
-def test_it_drives_a_plant_whose_context_is_an_input():
-    """Two axes with different units: the library's law, not python-control's."""
-    library, plant = scheduled_msd()
-    _, loop = library_schedule(library).statefbk(plant, ["k", "c"])
-    time = np.linspace(0, 4, 41)
-    for k, c in ((0.7, 0.3), (5.0, 6.0)):
-        inputs = np.zeros((5, 41))
-        inputs[3], inputs[4] = k, c
-        response = ct.input_output_response(loop, time, inputs, X0=[1.0, 0.0])
-        assert isinstance(library.policies, LinearGain)
-        gain = library.policies.gain[library.select({"k": k, "c": c}).policy]
-        closed = np.array([[0, 1], [-k, -c]]) - np.array([[0], [1]]) @ gain
-        linear = ct.initial_response(
-            ct.ss(closed, np.zeros((2, 1)), np.eye(2), 0), time, [1.0, 0.0]
-        )
-        np.testing.assert_allclose(response.outputs[:2], linear.outputs, atol=1e-3)
-
-
-def test_swapped_signals_are_refused():
-    """k given for c and c for k: a loop would run with the wrong gains."""
-    library, plant = scheduled_msd()
-    schedule = library_schedule(library)
-    schedule.statefbk(plant, ["k", "c"])
-    for wrong in (["c", "k"], ["c", "c"], ["k", "k"]):
-        with pytest.raises(InvalidInputError, match="in the order of the axes k, c"):
-            schedule.statefbk(plant, wrong)
+        lambda t, x, u, params: x, None, inputs=1, outputs=2, states=2, name="msd"
+    )
+    gains, points = schedule_arrays(library)
+    controller, _ = ct.create_statefbk_iosystem(
+        plant, (gains, points), gainsched_indices=[0, 1], gainsched_method="nearest"
+    )
+    rng = np.random.default_rng(0)
+    assert isinstance(library.policies, LinearGain)
+    for wanted in rng.uniform(library.low, library.high, (50, 2)):
+        x = rng.standard_normal(2)
+        u = controller.output(0, [], np.concatenate([wanted, [0.0], x]))
+        gain = library.policies.gain[library.select(wanted).policy]
+        np.testing.assert_allclose(u, -gain @ (x - wanted), rtol=1e-12)
 
 
 def test_a_model_is_not_called_as_a_policy():
@@ -91,7 +52,15 @@ def test_a_model_is_not_called_as_a_policy():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(InvalidInputError, match="holds mlp"):
-        library_schedule(MAKERS["grid"](networks(4)))
-    with pytest.raises(InvalidInputError, match="holds names"):
-        library_schedule(ts.PolicyLibrary.from_policies(["a"], ts.Points(["k"], [1.0])))
+    named = ts.PolicyLibrary.from_policies(["a"], ts.Points(["k"], [1.0]))
+    gaps = ts.PolicyLibrary.from_policies(gains(2), ts.Grid(k=(0, 2, 3)), [0, 1, -1])
+    for library, says in (
+        (MAKERS["grid"](networks(4)), "holds mlp"),
+        (named, "holds names"),
+        (gaps, "refuses 1 of them"),
+        (MAKERS["boxes"](gains(4)), "has boxes"),
+        (MAKERS["points"](gains(4)), "has boxes"),
+        (MAKERS["grid"](gains(4)), "has logarithmic axes"),
+    ):
+        with pytest.raises(InvalidInputError, match=says):
+            schedule_arrays(library)

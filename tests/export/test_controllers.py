@@ -2,7 +2,6 @@
 
 import csv
 import subprocess
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from scipy.io import loadmat
 
 import taskspace as ts
 from taskspace.deploy.files import load_library
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError
 from taskspace.export import (
     PidRunner,
     export_c99,
@@ -18,7 +17,6 @@ from taskspace.export import (
     export_pid,
     export_tables,
 )
-from taskspace.export.control import library_controller
 from taskspace.policies import LinearController
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid, rate_form
 from tests.deploy.helpers import compile_c, needs_cc
@@ -128,23 +126,19 @@ def rows(n: int = 400) -> np.ndarray:
     return data
 
 
-BACK = {"anti_windup": "back-calculation"}
-
-
 @needs_cc
 @pytest.mark.parametrize(
-    ("make", "how"),
+    "make",
     [
-        (Pi([0.1, 0.9], [0.3, 0.5]), {}),
-        (Pi([0.1, 0.9], [0.3, 0.5], setpoint_weight=0.2), BACK),
-        (Pid([0.1, 0.9], [0.3, 0.5], [0.1, 0.2], filter_time=0.3), {}),
-        (Pid([0.1, 0.9], [0.3, 0.5], [0.1, 0.2], filter_time=0.3), BACK),
+        Pi([0.1, 0.9], [0.3, 0.5]),
+        Pi([0.1, 0.9], [0.3, 0.5], setpoint_weight=0.2),
+        Pid([0.1, 0.9], [0.3, 0.5], [0.1, 0.2], filter_time=0.3),
     ],
-    ids=["pi", "weighted-back", "pid", "pid-back"],
+    ids=["pi", "weighted", "pid"],
 )
-def test_c_runs_as_python_does_bit_for_bit(make, how, tmp_path):
+def test_c_runs_as_python_does_bit_for_bit(make, tmp_path):
     library = switching_library(make)
-    export_pid(library, tmp_path, dt=0.05, name="lib", **how)
+    export_pid(library, tmp_path, dt=0.05, name="lib")
     (tmp_path / "driver.c").write_text(DRIVER)
     program = compile_c(tmp_path, ["lib.c", "lib_pid.c", "driver.c"])
     data = rows()
@@ -152,7 +146,7 @@ def test_c_runs_as_python_does_bit_for_bit(make, how, tmp_path):
         [program], input=data.tobytes(), capture_output=True, check=True
     )
     out = np.frombuffer(done.stdout).reshape(-1, 2)
-    runner = PidRunner(library, 0.05, low=-0.4, high=0.5, **how)
+    runner = PidRunner(library, 0.05, low=-0.4, high=0.5)
     ours = np.array([runner.step([k], y, r) for k, y, r in data])
     assert out.tobytes() == ours.tobytes()
     numbers = ours[:, 1].astype(int)
@@ -177,10 +171,9 @@ def test_steps_follow_the_controller_in_continuous_time():
     np.testing.assert_allclose(ours[5:], exact[5:], atol=5e-3)
 
 
-@pytest.mark.parametrize("how", [{}, BACK], ids=["conditional", "back"])
-def test_switching_is_bumpless_and_nothing_winds_up(how):
+def test_switching_is_bumpless_and_nothing_winds_up():
     library = switching_library(Pi([0.1, 0.9], [0.3, 0.5]))
-    runner = PidRunner(library, 0.05, low=-1.0, high=1.0, **how)
+    runner = PidRunner(library, 0.05, low=-1.0, high=1.0)
     number = library.select(np.linspace(0.5, 3.0, 26)[:, None]).policy
     one, other = (0.5 + 0.1 * int(np.flatnonzero(number == p)[0]) for p in (0, 1))
     for _ in range(40):
@@ -210,57 +203,6 @@ def test_bad_readings_keep_the_last_output_and_change_nothing():
         held, policy = dirty.step(*bad[i % 4])
         assert held == u
         assert policy == (number if i % 4 < 2 else -1)
-
-
-def test_back_calculation_pulls_the_integral_as_its_formula_says():
-    """PI at a constant error: the integral rests where its inflow is pulled back."""
-    library = switching_library(Pi([2.0, 2.0], [0.5, 0.5]))
-    dt, kp, ki, error = 0.01, 2.0, 0.5, 3.0
-    for time in (None, 0.7):
-        how = {**BACK, "tracking_time": time}
-        runner = PidRunner(library, dt, low=-1.0, high=1.0, **how)
-        for _ in range(5000):
-            assert runner.step([1.0], 0.0, error)[0] == 1.0
-        # In rest ki · e = (v − u) / Tt; one step of an error of −e shows the integral.
-        rest = 1.0 + ki * error * (kp / ki if time is None else time)
-        proportional = kp * error + 0.5 * dt * ki * error
-        wanted = rest - 2 * proportional
-        shown = runner.step([1.0], 0.0, -error)[0]
-        assert shown == pytest.approx(np.clip(wanted, -1.0, 1.0), abs=1e-9)
-    with pytest.raises(InvalidInputError, match="tracking_time is for"):
-        PidRunner(library, dt, tracking_time=1.0)
-    with pytest.raises(InvalidInputError, match="tracking_time > 0"):
-        PidRunner(library, dt, tracking_time=-1.0, **BACK)
-    with pytest.raises(UnknownNameError, match="back-calculation"):
-        PidRunner(library, dt, anti_windup="back")
-
-
-def test_a_scheduled_controller_of_python_control_is_that_of_the_library():
-    """The closed loop of python-control against the matrices of ours, by its step."""
-    control = pytest.importorskip("control")
-    library = switching_library(Pi([0.4, 0.9], [0.3, 0.5], setpoint_weight=0.6))
-    library = replace(library, outside="clamp")
-    controller = library_controller(library)
-    A, B, _, _ = (x[0] for x in PLANT.matrices(np.array([[2.5]])))
-    plant = control.ss(A, B, [[1.0, 0.0]], 0, inputs="u[0]", outputs="y[0]", name="p")
-    loop = control.interconnect(
-        [plant, controller], inplist=["scheduled.k", "scheduled.r[0]"],
-        inputs=["k", "r"], outlist=["p.y[0]"], outputs=["y"],
-    )  # fmt: skip
-    times = np.linspace(0, 10, 201)
-    inputs = np.stack([np.full(201, 2.5), np.ones(201)])
-    ours = control.input_output_response(
-        loop, times, inputs, solve_ivp_kwargs={"rtol": 1e-9, "atol": 1e-11}
-    ).outputs
-    assert isinstance(library.policies, LinearController)
-    one = library.policies[int(library.select(np.array([2.5])).policy)]
-    C = np.array([[1.0, 0.0]])
-    F = np.block([[A - B @ one.D @ C, -B @ one.C], [one.B @ C, one.A]])
-    assert one.D_r is not None
-    assert one.B_r is not None
-    entry = np.vstack([-B @ one.D_r, one.B_r])
-    exact = control.step_response(control.ss(F, entry, [[1.0, 0, 0]], 0), times).outputs
-    np.testing.assert_allclose(np.ravel(ours), np.ravel(exact), atol=1e-6)
 
 
 def test_plants_in_rates_export_their_integrators():

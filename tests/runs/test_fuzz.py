@@ -8,6 +8,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -216,7 +217,7 @@ def test_many_damaged_covers(finished, tmp_path, seed):
 
 def facts(folder):
     """What a library says and does."""
-    made = load_library(folder).with_outside("clamp")
+    made = replace(load_library(folder), outside="clamp")
     chosen = made.select(np.random.default_rng(0).uniform(0.1, 8.0, (50, 2)))
     arrays = {k: v.tobytes() for k, v in made.policies.arrays().items()}
     said = made.guarantee, made.entries, made.names, made.units, made.fixed, made.rule

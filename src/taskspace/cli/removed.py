@@ -52,8 +52,8 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--page": "make it in Python: ts.explore(made.study, file)",
     },
     "export": {
-        "--anti-windup": "make it in Python: ts.export.export_pid(anti_windup=...)",
-        "--tracking-time": "make it in Python: ts.export.export_pid(tracking_time=...)",
+        "--anti-windup": "leave it out: the integral stops at a limit",
+        "--tracking-time": "leave it out: the integral stops at a limit",
         "--cost-factor": "--switching proves stability while contexts move",
         "--method": "save a cover (taskspace cover --method) and name it with --cover",
         "--rule": "make it in Python: ts.library(study, cover, rule=...)",

@@ -12,6 +12,7 @@ Everything is readable without taskspace: `json`, `numpy.load`, a spreadsheet. T
 checksums find damage and careless edits; they are no signature.
 """
 
+import csv
 import hashlib
 import io
 import json
@@ -19,6 +20,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +28,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace._util.files import plain
 from taskspace._util.records import read_record
-from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.records import Entry, Guarantee, Outside, Status
-from taskspace.deploy.regions import (
-    REGION_KINDS,
-    GridRegions,
-    NamedRegions,
+from taskspace.deploy.base import (
+    Entry,
+    Guarantee,
+    Outside,
+    PolicyLibrary,
+    Status,
+    signal_sizes,
 )
-from taskspace.deploy.tables import table_files
-from taskspace.errors import InvalidInputError
+from taskspace.deploy.regions import REGION_KINDS, BoxRegions, GridRegions
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import (
     POLICY_KINDS,
     LinearController,
     LinearGain,
     Mlp,
+    Policy,
     TabularPolicy,
 )
 
@@ -56,8 +61,8 @@ def save_library(
 ) -> Path:
     """Write a library as a folder; the same library gives the same bytes.
 
-    Policies that are Python objects cannot be written and are refused;
-    `library.without_policies()` has names only.
+    Policies that are Python objects cannot be written and are refused; see
+    `writable`.
 
     Args:
         library: the library.
@@ -68,13 +73,7 @@ def save_library(
         The folder.
     """
     files = {"contract.json": contract_bytes(library, command), **table_files(library)}
-    stack = library.policies
-    if stack is not None and stack.kind not in POLICY_KINDS:
-        raise InvalidInputError(
-            f"Policies must be arrays ({', '.join(POLICY_KINDS)}) to be written, but "
-            f"these are of kind {stack.kind!r}. Write their names alone with "
-            "library.without_policies()."
-        )
+    stack = writable(library.policies)
     for name, array in library.regions.arrays().items():
         files[f"arrays/region_{name}.npy"] = _npy(array)
     for name, array in (stack.arrays() if stack is not None else {}).items():
@@ -88,6 +87,7 @@ def save_library(
         "fixed": dict(library.fixed),
         "outside": library.outside,
         "rule": library.rule,
+        "targets": list(library.targets),
         "regions": {"kind": library.regions.kind},
         "entries": [entry.to_dict() for entry in library.entries],
         "policies": None
@@ -102,6 +102,21 @@ def save_library(
     }
     record["checksum"] = _digest(record)
     return write_new(folder, files | {MANIFEST: _json(record).encode()})
+
+
+def writable(policies: Policy | None) -> Policy | None:
+    """Return policies; refuse those that no file can hold.
+
+    Args:
+        policies: the stack of a library.
+    """
+    if policies is not None and policies.kind not in POLICY_KINDS:
+        raise InvalidInputError(
+            f"Policies must be arrays ({', '.join(POLICY_KINDS)}) to be written, but "
+            f"these are of kind {policies.kind!r}. Write their names alone: "
+            "dataclasses.replace(library, policies=None)."
+        )
+    return policies
 
 
 def load_library(folder: str | Path) -> PolicyLibrary:
@@ -163,6 +178,7 @@ class _Manifest(msgspec.Struct):
     provenance: dict[str, Any]
     files: dict[str, str]
     log_axes: tuple[bool, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
 def _rebuild(record: _Manifest, data: Mapping[str, bytes]) -> PolicyLibrary:
@@ -184,6 +200,8 @@ def _rebuild(record: _Manifest, data: Mapping[str, bytes]) -> PolicyLibrary:
         }
         kind = POLICY_KINDS[record.policies.kind]
         stack = kind.from_arrays(arrays_of("policy"), settings)
+    if record.regions.kind not in REGION_KINDS:
+        raise UnknownNameError("kind of regions", record.regions.kind, REGION_KINDS)
     return PolicyLibrary(
         record.entries,
         REGION_KINDS[record.regions.kind].from_arrays(arrays_of("region")),
@@ -196,6 +214,7 @@ def _rebuild(record: _Manifest, data: Mapping[str, bytes]) -> PolicyLibrary:
         record.rule,
         record.provenance,
         record.log_axes,
+        record.targets,
     )
 
 
@@ -253,8 +272,8 @@ def contract(
         errors = library.question.error.to_dict()
         for axis in context:
             axis["error"] = errors.get(axis["name"], 0.0)
-    if isinstance(library.regions, NamedRegions):
-        context = [{"name": "target", "values": library.regions.targets.tolist()}]
+    if library.targets:
+        context = [{"name": "target", "values": list(library.targets)}]
     signals = _signals(library)
     outside = {
         "refuse": "no policy (status refused)",
@@ -280,7 +299,7 @@ def contract(
             "law": library.regions.law,
             "kind": library.regions.kind,
             **_borders(library),
-            "regions": library.regions.n_regions,
+            "regions": len(library.regions.policy),
             "rule": library.rule,
             "outside": outside[library.outside],
             "not_finite": "no policy (status refused)",
@@ -334,9 +353,10 @@ def _applies(library: PolicyLibrary) -> str:
 
 def _signals(library: PolicyLibrary) -> dict[str, Any]:
     """Return what observations and actions are, None each where that is not known."""
-    if library.signal_sizes is None:
+    stack, sizes = library.policies, signal_sizes(library.policies)
+    if sizes is None:
         return {"observation": None, "action": None}
-    stack, (n_seen, n_actions) = library.policies, library.signal_sizes
+    n_seen, n_actions = sizes
     seen: dict[str, Any] = {"size": n_seen}
     action: dict[str, Any] = {"size": n_actions}
     if isinstance(stack, LinearGain):
@@ -372,6 +392,112 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             versions[name] = "unknown"
     return versions
+
+
+# --- tables for a spreadsheet -------------------------------------------------------
+
+
+def table_files(library: PolicyLibrary) -> dict[str, bytes]:
+    """Return both tables as files by name.
+
+    Args:
+        library: the library.
+    """
+    tables = {"policies.csv": policy_table(library), "map.csv": map_table(library)}
+    return {name: csv_text(*table).encode() for name, table in tables.items()}
+
+
+def policy_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
+    """Header and rows of the policies: source, share of the map, gains.
+
+    Args:
+        library: the library.
+    """
+    contexts = list(dict.fromkeys(n for e in library.entries for n in e.context))
+    columns, gains = parameter_table(library)
+    head = ["policy", "name", "source", "member", "share"]
+    header = [*head, *(f"source_{n}" for n in contexts), *columns]
+    rows = [
+        [i, e.name, e.source, e.member, float(share)]
+        + [e.context.get(n, "") for n in contexts]
+        + gains[i].tolist()
+        for i, (e, share) in enumerate(
+            zip(library.entries, library.shares(), strict=True)
+        )
+    ]
+    return header, rows
+
+
+def map_table(library: PolicyLibrary) -> tuple[list[str], list[list[Any]]]:
+    """Header and rows of the regions: context, policy, what is known, gains.
+
+    Args:
+        library: the library.
+    """
+    regions = library.regions
+    if library.targets:
+        header, where = ["target"], [[name] for name in library.targets]
+    elif isinstance(regions, BoxRegions) and regions.nodes is None:
+        header = [f"{n}_{end}" for n in library.names for end in ("low", "high")]
+        corners = np.stack([regions.box_low, regions.box_high], -1)
+        where = corners.reshape(len(corners), -1).tolist()
+    else:
+        header, where = list(library.names), regions.centres.tolist()
+    columns, gains = parameter_table(library)
+    blank = [""] * len(columns)
+    rows = []
+    for place, p, served, status, margin in zip(
+        where,
+        regions.policy.tolist(),
+        regions.served.tolist(),
+        library.statuses().tolist(),
+        regions.margin.tolist(),
+        strict=True,
+    ):
+        name = library.entries[p].name if p >= 0 else ""
+        room = "" if np.isnan(margin) else margin
+        gain = gains[p].tolist() if p >= 0 else blank
+        word = Status(status).name.lower()
+        rows.append([*place, p, name, int(served), word, room, *gain])
+    head = ["policy", "name", "served", "status", "margin"]
+    return [*header, *head, *columns], rows
+
+
+def parameter_table(library: PolicyLibrary) -> tuple[list[str], Array]:
+    """Return names and values of the gains or parameters, one row per policy.
+
+    Args:
+        library: the library; networks and tables of actions have none.
+    """
+    stack = library.policies
+    if isinstance(stack, LinearController):
+        assert stack.parameters is not None
+        return list(stack.names), stack.parameters
+    if not isinstance(stack, LinearGain):
+        return [], np.empty((library.size, 0))
+    _, n_inputs, n_states = stack.gain.shape
+    places = product(range(1, n_inputs + 1), range(1, n_states + 1))
+    return [f"K_{i}_{j}" for i, j in places], stack.gain.reshape(library.size, -1)
+
+
+def csv_text(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a table as CSV, numbers with the digits they need to come back.
+
+    Args:
+        header: names of the columns.
+        rows: the rows.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([[_cell(value) for value in row] for row in rows])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Put an apostrophe before a name that a spreadsheet takes for a formula."""
+    is_formula = isinstance(value, str) and value.startswith(tuple("=+-@\t"))
+    return f"'{value}" if is_formula else value
 
 
 # --- bytes ------------------------------------------------------------------------

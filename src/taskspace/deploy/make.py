@@ -16,15 +16,14 @@ from taskspace.certificates.identity import contexts_of_comparison, describe_sys
 from taskspace.certificates.statements.claims import claim_on
 from taskspace.certificates.statements.words import caution_sentence
 from taskspace.cover import Cover
-from taskspace.deploy.assign import ASSIGN_RULES, assign
-from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.records import Entry, Guarantee, Outside
-from taskspace.deploy.regions import (
-    BoxRegions,
-    NamedRegions,
-    Regions,
-    regions_of,
+from taskspace.deploy.base import (
+    Entry,
+    Guarantee,
+    Outside,
+    PolicyLibrary,
+    full_contexts,
 )
+from taskspace.deploy.regions import BoxRegions, GridRegions, Regions, regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study
@@ -101,8 +100,8 @@ def _check_cover(study: Study, cover: Cover) -> None:
     sizes = study.n_sources, study.n_targets
     if sizes != (cover.n_sources, cover.n_targets):
         raise InvalidInputError(
-            f"The cover must be one of this study, {sizes[0]} sources at {sizes[1]} "
-            f"targets, but it speaks of {cover.n_sources} and {cover.n_targets}."
+            f"This cover has {cover.n_sources} sources and {cover.n_targets} targets, "
+            f"the study {sizes[0]} and {sizes[1]}."
         )
 
 
@@ -143,14 +142,32 @@ def _of_targets(
     guarantee = _guarantee_at_targets(study, question, margin, served)
     margin = np.where(policy < 0, np.nan, margin)
     regions = replace(nodes, policy=policy, served=served, margin=margin)
-    names = () if study.targets is None else tuple(study.targets.names)
-    return _finish(study, regions, entries, guarantee, rule, outside, names)
+    space = study.targets
+    if space is None:
+        targets = tuple(_names(table, "target").tolist())
+        where: dict[str, Any] = {"names": ("target",), "targets": targets}
+    else:
+        others = [name for name in study.axes if name not in space.names]
+        where = {
+            "names": tuple(space.names),
+            "log_axes": tuple(log_axes_of(space)),
+            "fixed": {name: study.axes[name].default for name in others},
+        }
+    return _library(
+        study,
+        entries,
+        regions=regions,
+        guarantee=guarantee,
+        rule=rule,
+        outside=outside,
+        **where,
+    )
 
 
 def _target_regions(study: Study, rule: str) -> Regions:
     """Return the regions of the targets, not yet assigned."""
     space = study.targets
-    blank: Any = np.zeros(study.table.sizes["target"])
+    blank = np.zeros(study.table.sizes["target"])
     if space is not None:
         on_log = log_axes_of(space)
         return regions_of(space.points, blank, blank, blank, log_axes=on_log)
@@ -159,7 +176,7 @@ def _target_regions(study: Study, rule: str) -> Regions:
             f"rule={rule!r} looks at the distance of targets, but these have no "
             "contexts. Use rule='performance'."
         )
-    return NamedRegions(blank, blank, blank, _names(study.table, "target"))
+    return regions_of(np.arange(float(len(blank)))[:, None], blank, blank, blank)
 
 
 def _guarantee_at_targets(
@@ -292,13 +309,20 @@ def _of_boxes(
         {"share_certified": float(cover.share(0)), "n_boxes": len(low)},
     )
     names = tuple(axes[live].tolist())
-    result = _finish(
-        study, regions, entries, guarantee, "certified", outside, names, fixed or None
+    is_log: dict[str, bool] = {}
+    if study.targets is not None:
+        is_log = dict(zip(study.targets.names, log_axes_of(study.targets), strict=True))
+    return _library(
+        study,
+        entries,
+        regions=regions,
+        guarantee=guarantee,
+        rule="certified",
+        outside=outside,
+        names=names,
+        fixed=fixed,
+        log_axes=tuple(is_log.get(name, False) for name in names),
     )
-    if study.targets is None:
-        return result
-    is_log = dict(zip(study.targets.names, log_axes_of(study.targets), strict=True))
-    return replace(result, log_axes=tuple(is_log.get(name, False) for name in names))
 
 
 def _check_subject(study: Study, cover: ContinuumCover, question: Question) -> None:
@@ -340,56 +364,132 @@ def _nearest_served(low: Array, high: Array, policy: Numbers, served: Mask) -> N
     return policy
 
 
-# --- what both share --------------------------------------------------------------
+# --- which policy serves a target ---------------------------------------------------
 
 
-def _finish(
-    study: Study,
-    regions: Regions,
-    entries: Sequence[tuple[int, int]],
-    guarantee: Guarantee,
-    rule: str,
-    outside: Outside,
-    names: tuple[str, ...],
-    fixed: dict[str, float] | None = None,
+def assign(
+    loss: Array,
+    performance: Array,
+    epsilon: float,
+    nodes: Regions,
+    rule: str = "performance",
+) -> tuple[Numbers, Mask]:
+    """Return the policy of each target, by a rule among those that serve it.
+
+    A target that no policy serves within ε gets the one of least loss, unless all
+    fail there.
+
+    Args:
+        loss: of each policy at each target, +inf for a failure.
+        performance: J of each policy at each target.
+        epsilon: tolerance.
+        nodes: the targets, for rules that look at neighbours.
+        rule: one of `ASSIGN_RULES`.
+
+    Returns:
+        Index of the policy at each target (−1 where all fail), and whether it
+        serves.
+    """
+    if rule not in ASSIGN_RULES:
+        raise UnknownNameError("rule of assignment", rule, ASSIGN_RULES)
+    serves = loss <= epsilon
+    served = np.asarray(serves.any(0))
+    policy = loss.argmin(0)
+    policy[np.isposinf(loss).all(0)] = -1
+    if served.any():
+        merit = _depth(serves, nodes) if rule == "margin" else performance
+        best = np.where(serves, merit, -np.inf)
+        tied = serves & (best == best.max(0))
+        chosen = np.where(tied, loss, np.inf).argmin(0)
+        if rule == "connected":
+            chosen = _by_majority(chosen, serves, nodes)
+        policy[served] = chosen[served]
+    return policy.astype(np.int64), served
+
+
+def _depth(serves: Mask, nodes: Regions) -> Array:
+    """Return how far each target is from the nearest one that a policy fails."""
+    width = nodes.high - nodes.low
+    points = nodes.centres / np.where(width > 0, width, 1.0)
+    depth = np.full(serves.shape, np.inf)
+    for row, ok in zip(depth, serves, strict=True):
+        if not ok.all() and ok.any():
+            row[ok] = KDTree(points[~ok]).query(points[ok])[0]
+    return depth
+
+
+def _by_majority(policy: Numbers, serves: Mask, nodes: Regions) -> Numbers:
+    """Give each target the policy that most neighbours use, of those that serve it.
+
+    A target changes only if more of its neighbours then agree with it, so the number
+    of neighbours that agree grows until nothing changes.
+    """
+    if not isinstance(nodes, GridRegions):
+        raise InvalidInputError(
+            "rule='connected' looks at neighbours on a grid, but these targets are no "
+            "grid. Use rule='performance' or rule='margin'."
+        )
+    places = np.indices(nodes.shape).reshape(len(nodes.shape), -1).T
+    covered = np.asarray(serves.any(0))
+    is_settled = False
+    while not is_settled:
+        is_settled = True
+        for target in np.flatnonzero(covered):
+            near = np.abs(places - places[target]).sum(1) == 1
+            votes = np.bincount(policy[near & covered], minlength=len(serves))
+            votes = np.where(serves[:, target], votes, -1)
+            if votes.max() > votes[policy[target]]:
+                policy[target] = votes.argmax()
+                is_settled = False
+    return policy
+
+
+ASSIGN_RULES = ("performance", "margin", "connected")
+"""Rules of assignment: best performance, deepest inside, most neighbours."""
+
+
+# --- what both share ----------------------------------------------------------------
+
+
+def _library(
+    study: Study, members: Sequence[tuple[int, int]], **parts: Any
 ) -> PolicyLibrary:
-    """Return the library; axes that its regions do not vary are fixed or defaults."""
-    table = study.table
-    sources, members = (list(numbers) for numbers in zip(*entries, strict=True))
+    """Return the library of some members of sources, `(source, member)` each.
+
+    Args:
+        study: gives policies, names, units and where all comes from.
+        members: the policies.
+        parts: the other fields of the library.
+    """
+    table, names = study.table, parts["names"]
+    sources, numbers = (list(each) for each in zip(*members, strict=True))
     home, titles = source_space(table), _names(table, "source")
     many = len(set(sources)) < len(sources)
-    named = tuple(
+    entries = tuple(
         Entry(
             f"{titles[s]} ({m})" if many else str(titles[s]),
             s,
             m,
             {} if home is None else home.context(s),
         )
-        for s, m in entries
+        for s, m in members
     )
-    stack = None if study.policies is None else study.policies[sources, members]
-    others = [n for n in study.axes if names and n not in names]
     provenance = {k: plain(table.attrs[k]) for k in ORIGIN_KEYS if k in table.attrs}
     if study.system is not None:
         provenance["objective"] = study.system.objective.to_dict()
     if "environment_steps" in table:
-        steps = table["environment_steps"].values[sources, members]
+        steps = table["environment_steps"].values[sources, numbers]
         provenance["environment_steps"] = int(steps.sum())
     made = PolicyLibrary(
-        named,
-        regions,
-        guarantee,
-        names,
-        tuple(study.axes[n].unit if n in study.axes else "" for n in names),
-        stack,
-        outside,
-        {n: study.axes[n].default for n in others} if fixed is None else fixed,
-        rule,
-        provenance,
+        entries,
+        units=tuple(study.axes[n].unit if n in study.axes else "" for n in names),
+        policies=None if study.policies is None else study.policies[sources, numbers],
+        provenance=provenance,
+        **parts,
     )
-    if names and isinstance(study.system, LinearSystem):
+    if isinstance(study.system, LinearSystem) and not made.targets:
         ends = contexts_of_comparison(made.low, made.high)
-        rows = made.contexts(study.system, ends)
+        rows = full_contexts(made, study.system, ends)
         provenance["plant"] = describe_system(study.system, rows)
     return made
 

@@ -13,7 +13,7 @@ from taskspace.certificates.operation.certify import (
     certify_operation,
 )
 from taskspace.certificates.operation.decay import GainLoops
-from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.base import PolicyLibrary, full_contexts, require_coordinates
 from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain
@@ -53,7 +53,8 @@ def certify_library_operation(
         if name not in library.names:
             raise UnknownNameError("context axis", name, library.names)
     boxes, which, share = used_boxes(library, hysteresis)
-    full = Boxes(*(library.contexts(system, x) for x in (boxes.low, boxes.high)))
+    ends = boxes.low, boxes.high
+    full = Boxes(*(full_contexts(library, system, x) for x in ends))
     where = "within the range"
     if share < 1:
         percent = np.floor(1000 * share) / 10
@@ -119,6 +120,7 @@ def used_boxes(
         The boxes, dilated by the error of the measured context and the hysteresis; the
         policy of each; and the share of the range in which there is a policy.
     """
+    require_coordinates(library, "Switching needs contexts with coordinates")
     regions = library.regions
     if isinstance(regions, GridRegions):
         ends = zip(regions.values, regions.borders, strict=True)
@@ -126,14 +128,9 @@ def used_boxes(
         low = np.meshgrid(*(e[:-1] for e in edges), indexing="ij")
         high = np.meshgrid(*(e[1:] for e in edges), indexing="ij")
         boxes = Boxes(*(np.stack([x.ravel() for x in y], -1) for y in (low, high)))
-    elif isinstance(regions, BoxRegions):
-        boxes = Boxes(regions.box_low, regions.box_high)
     else:
-        raise InvalidInputError(
-            "Switching is proven for regions that are cells of a grid or boxes, but "
-            f"these are {regions.kind!r}. Make the library from a grid or from a "
-            "certified cover."
-        )
+        assert isinstance(regions, BoxRegions)
+        boxes = Boxes(regions.box_low, regions.box_high)
     is_used = regions.policy >= 0
     width = library.high - library.low
     sides = (boxes.high - boxes.low)[:, width > 0] / width[width > 0]
@@ -144,7 +141,7 @@ def used_boxes(
     question = library.question
     if question is not None and question.error is not None:
         low, high = question.error.dilate(library.names, low, high)
-        # What is held for a dwell time was measured in its region, and moves since.
+        # A policy held for a dwell time was chosen in its region; the context moved.
         ends = question.error.dilate(library.names, boxes.low, boxes.high)
         low, high = np.minimum(low, ends[0] - band), np.maximum(high, ends[1] + band)
     inside = Boxes(np.maximum(low, library.low), np.minimum(high, library.high))
@@ -156,7 +153,8 @@ def _check_plant(library: PolicyLibrary, system: System) -> None:
     made_for = library.provenance.get("plant")
     if made_for is None:
         return
-    rows = library.contexts(system, contexts_of_comparison(library.low, library.high))
+    ends = contexts_of_comparison(library.low, library.high)
+    rows = full_contexts(library, system, ends)
     now = describe_system(system, rows)
     changed = [name for name in made_for if made_for[name] != now.get(name)]
     if changed:

@@ -1,14 +1,16 @@
 """Selection for a context that moves, with hysteresis."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from taskspace.deploy.records import Selection, Status
+from taskspace.deploy.base import (
+    PolicyLibrary,
+    Selection,
+    Status,
+    require_coordinates,
+)
 from taskspace.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from taskspace.deploy.base import PolicyLibrary
 
 
 class Tracker:
@@ -39,12 +41,12 @@ class Tracker:
         [0, 0, 0, 0, 1, 1]
     """
 
-    def __init__(self, library: "PolicyLibrary", hysteresis: float):
-        library.check_hysteresis(hysteresis)
-        library.require_coordinates("Hysteresis needs contexts with coordinates")
+    def __init__(self, library: PolicyLibrary, hysteresis: float):
+        library.guarantee.check_hysteresis(hysteresis)
+        require_coordinates(library, "Hysteresis needs contexts with coordinates")
         self.library = library
         self.band = hysteresis * (library.high - library.low)
-        self.dwell_time = library.dwell_time
+        self.dwell_time = library.guarantee.dwell_time
         self.reset()
 
     def reset(self) -> None:
@@ -81,7 +83,7 @@ class Tracker:
         return chosen
 
     def act(self, context: Any, observation: Any, elapsed: float = np.inf) -> Any:
-        """Return action of the policy to use now.
+        """Return the action of the policy to use now.
 
         Args:
             context: one context.

@@ -1,11 +1,64 @@
-"""What exporters share."""
+"""Exporters by name, and what they share.
 
+An exporter is a function `(library, folder, *, …, command=None) -> folder`. Register it
+beside its definition:
+
+```python
+@exporter("python")
+def export_python(library, folder, *, indent=4, command=None):
+    ...
+```
+
+`taskspace export --as python` then calls it, and fills its keywords from the options of
+the same names. The policy and the status of every context must be those of
+`library.select`; `taskspace.testing.check_exporter` checks that.
+"""
+
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
 
-from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.records import Status
+from taskspace.deploy.base import PolicyLibrary, Status
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, LinearGain
+
+Write = TypeVar("Write", bound=Callable[..., Path])
+
+EXPORTERS: dict[str, Callable[..., Path]] = {}
+"""Exporters by the name of the folder that they write."""
+
+
+def exporter(name: str) -> Callable[[Write], Write]:
+    """Register an exporter under a name.
+
+    Args:
+        name: what `--as` calls it, and the folder that it writes; none may have it.
+    """
+
+    def register(write: Write) -> Write:
+        known = EXPORTERS.get(name)
+        if known is not None and known.__qualname__ != write.__qualname__:
+            raise InvalidInputError(
+                f"The export {name!r} is that of {known.__qualname__}. Choose another "
+                "name."
+            )
+        EXPORTERS[name] = write
+        return write
+
+    return register
+
+
+def options_of(write: Callable[..., Path]) -> dict[str, inspect.Parameter]:
+    """Return the options of an exporter: its keywords but `command`.
+
+    Args:
+        write: the exporter.
+    """
+    parameters = inspect.signature(write).parameters.values()
+    keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    return {p.name: p for p in keywords if p.name != "command"}
 
 
 def memoryless(library: PolicyLibrary, what: str) -> PolicyLibrary:
@@ -15,7 +68,7 @@ def memoryless(library: PolicyLibrary, what: str) -> PolicyLibrary:
 
     Args:
         library: the library.
-        what: what knows no states.
+        what: what has no place for states.
     """
     stack = library.policies
     if not isinstance(stack, LinearController):

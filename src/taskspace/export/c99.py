@@ -5,42 +5,47 @@
 that checks them on the target against what Python gave.
 
 The selection is exact: borders of the map are rounded in the direction in which a
-comparison with a `float` (or `double`) context has the same outcome as Python's, and
-distances to scattered points are computed in `double`. Gains in `double` are applied in
-Python's order and give the same bits, if the compiler neither reassociates nor fuses
-(`-std=c99` without `-ffast-math`). Gains that `float` rounds are other gains than those
-that a proof is about, so with them nothing is GUARANTEED, only ESTIMATED.
+comparison with a `float` (or `double`) context has the same outcome as Python's.
+Gains in `double` are applied in Python's order and give the same bits, if the compiler
+neither reassociates nor fuses (`-std=c99` without `-ffast-math`). Gains that `float`
+rounds are other gains than those that a proof is about, so with them nothing is
+GUARANTEED, only ESTIMATED.
 """
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array, Numbers
 from taskspace._util.words import round_to_side
-from taskspace.deploy.base import PolicyLibrary
+from taskspace.deploy.base import (
+    PolicyLibrary,
+    Status,
+    check_actions,
+    require_coordinates,
+    signal_sizes,
+)
 from taskspace.deploy.files import contract_bytes, write_new
-from taskspace.deploy.records import Status
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.export.base import as_estimate, memoryless
+from taskspace.export.base import as_estimate, exporter, memoryless
 from taskspace.export.c99_parts import act_source, policy_tables, region_source
 from taskspace.export.c99_text import Real, comment, fill, integers, reals
 from taskspace.policies import TabularPolicy
 
-Precision = Literal["double", "float"]
 N_VECTORS = 48
 """Random contexts of the self-test."""
 
 
+@exporter("c")
 def export_c99(
     library: PolicyLibrary,
     folder: str | Path,
     *,
     name: str = "library",
-    precision: Precision = "double",
+    precision: str = "double",
     hysteresis: float = 0.02,
     command: str | None = None,
 ) -> Path:
@@ -67,7 +72,7 @@ def c99_files(
     library: PolicyLibrary,
     *,
     name: str = "library",
-    precision: Precision = "double",
+    precision: str = "double",
     hysteresis: float = 0.02,
     command: str | None = None,
 ) -> dict[str, bytes]:
@@ -86,14 +91,11 @@ def c99_files(
         raise InvalidInputError(
             f"name must be a C identifier (letters, digits, _), but got {name!r}."
         )
-    library.require_coordinates(
-        "C code selects by contexts with coordinates",
-        " Its folder of JSON and CSV can be used instead.",
-    )
-    library.check_hysteresis(hysteresis)
-    library.check_actions()
+    require_coordinates(library, "C code selects by contexts with coordinates")
+    library.guarantee.check_hysteresis(hysteresis)
+    check_actions(library)
     library = memoryless(library, "The C function of a policy")
-    if library.policies is not None and library.signal_sizes is None:
+    if library.policies is not None and signal_sizes(library.policies) is None:
         raise InvalidInputError(
             "C code can be written for policies of kind linear-gain, mlp and tabular, "
             f"but these are of kind {library.policies.kind!r}."
@@ -149,16 +151,16 @@ def _header(library: PolicyLibrary, name: str, real: Real) -> str:
     objective = library.provenance.get("objective", {})
     said = objective.get("statement") or library.provenance.get("cost", "")
     cost = f" * {comment(said)}\n *\n" if said else ""
-    if library.operation:
-        cost += f" * {comment(library.operation)}\n *\n"
-    n_seen, n_actions = library.signal_sizes or (0, 0)
+    if library.guarantee.operation:
+        cost += f" * {comment(library.guarantee.operation)}\n *\n"
+    n_seen, n_actions = signal_sizes(library.policies) or (0, 0)
     act = ""
     if library.policies is not None:
         act = fill("act.h", name=name, upper=upper, n_seen=n_seen, n_actions=n_actions)
-    is_timed = library.dwell_time > 0
+    is_timed = library.guarantee.dwell_time > 0
     timed = ""
     if is_timed:
-        dwell = round_to_side(library.dwell_time, up=True)
+        dwell = round_to_side(library.guarantee.dwell_time, up=True)
         timed = fill("timed.h", name=name, upper=upper, dwell_time=dwell)
     outside = {"refuse": "is refused", "clamp": "uses the nearest policy inside"}
     guaranteed, estimated = "never here", "never here"
@@ -199,9 +201,9 @@ def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) ->
         integers("REGION_POLICY", regions.policy),
         integers("REGION_STATUS", library.statuses()),
     ]
-    is_timed = library.dwell_time > 0
+    is_timed = library.guarantee.dwell_time > 0
     if is_timed:
-        dwell_time = real.up(np.array([library.dwell_time]))
+        dwell_time = real.up(np.array([library.guarantee.dwell_time]))
         tables.append(reals(real, "DWELL_TIME", dwell_time))
     located, more = region_source(regions, real)
     refused = {
@@ -244,7 +246,8 @@ def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
     upper, rng = name.upper(), np.random.default_rng(0)
     width = library.high - library.low
     drawn = rng.uniform(-0.05, 1.05, (N_VECTORS, len(width))) * width + library.low
-    nodes = library.regions.centres[:: max(1, library.regions.n_regions // 8)][:8]
+    nodes = library.regions.centres
+    nodes = nodes[:: max(1, len(nodes) // 8)][:8]
     contexts = real.nearest(np.concatenate([nodes, drawn]))
     chosen = library.select(contexts.astype(np.float64))
     policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
@@ -287,7 +290,7 @@ def _actions(
     library: PolicyLibrary, real: Real, policy: Numbers, rng: np.random.Generator
 ) -> tuple[NDArray[Any], Array]:
     """Return an observation per context, and the action that Python gives."""
-    n_seen, n_actions = library.signal_sizes or (0, 0)
+    n_seen, n_actions = signal_sizes(library.policies) or (0, 0)
     seen = real.nearest(rng.standard_normal((len(policy), n_seen)))
     is_tabular = isinstance(library.policies, TabularPolicy)
     if isinstance(library.policies, TabularPolicy):

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.files import contract_bytes, write_new
-from taskspace.deploy.records import Status
-from taskspace.deploy.regions import (
-    BoxRegions,
-    GridRegions,
-    PointRegions,
+from taskspace.deploy.base import (
+    PolicyLibrary,
+    Status,
+    check_actions,
+    require_coordinates,
 )
+from taskspace.deploy.files import contract_bytes, write_new
+from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.export.base import memoryless
+from taskspace.export.base import exporter, memoryless
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 
 OPSET = 17
@@ -29,6 +29,7 @@ IR_VERSION = 8
 """Of the year 2022, so that older runtimes read it too."""
 
 
+@exporter("onnx")
 def export_onnx(
     library: PolicyLibrary, folder: str | Path, *, command: str | None = None
 ) -> Path:
@@ -77,8 +78,8 @@ def library_model(library: PolicyLibrary) -> Any:
     Args:
         library: the library.
     """
-    library.require_coordinates("An ONNX graph selects by contexts with coordinates")
-    library.check_actions()
+    require_coordinates(library, "An ONNX graph selects by contexts with coordinates")
+    check_actions(library)
     graph = _Graph("library")
     d = len(library.names)
     graph.input("context", "float64", ["batch", d])
@@ -115,12 +116,11 @@ def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
     safe = graph("Min", graph("Max", "context", low), high)
     if isinstance(regions, GridRegions):
         region, node = _grid(graph, regions, safe)
-    elif isinstance(regions, BoxRegions):
-        region, node = _boxes(graph, regions, safe), None
     else:
-        assert isinstance(regions, PointRegions)
-        region = _points(graph, regions, safe)
-        node = graph("Gather", graph.constant(regions.points), region)
+        assert isinstance(regions, BoxRegions)
+        region, node = _boxes(graph, regions, safe), None
+        if regions.nodes is not None:
+            node = graph("Gather", graph.constant(regions.nodes), region)
     policy = graph("Gather", graph.constant(regions.policy), region)
     status = graph(
         "Where", inside, graph.status(Status.INSIDE), graph.status(Status.OUTSIDE)
@@ -180,15 +180,6 @@ def _boxes(graph: "_Graph", regions: BoxRegions, rows: str) -> str:
     number = graph("Cast", graph("And", above, below), to="int32")
     holds = graph("ReduceMin", number, axes=[-1], keepdims=0)
     return graph("ArgMax", holds, axis=-1, keepdims=0)
-
-
-def _points(graph: "_Graph", regions: PointRegions, rows: str) -> str:
-    """Return the number of the nearest point."""
-    wide = graph("Unsqueeze", rows, graph.constant(np.array([1])))
-    step = graph("Sub", wide, graph.constant(regions.points[None]))
-    scaled = graph("Mul", step, graph.constant(regions.scale))
-    distance = graph.sum(graph("Mul", scaled, scaled))
-    return graph("ArgMin", distance, axis=-1, keepdims=0)
 
 
 # --- policies ---------------------------------------------------------------------

@@ -2,9 +2,8 @@
 
 The controllers of a library run in steps of `dt` (Tustin's rule), one step per call:
 
-- the output is kept within [low, high]. While it is at a limit the integral either does
-  not move further beyond (`"conditional"` integration), or is pulled back by what the
-  limit takes away, within the tracking time (`"back-calculation"`);
+- the output is kept within [low, high]. While it is at a limit the integral does not
+  move further beyond (conditional integration);
 - where the library selects another controller, its integral is set so that the output
   goes on from the last one (bumpless switching); a controller without integral has
   none to set, and its output may jump;
@@ -16,22 +15,20 @@ was proven of a library is about its controllers in continuous time, without lim
 a context that does not move; so what runs here is called an estimate.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from taskspace._util.arrays import Array
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import write_new
-from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.export.base import as_estimate
+from taskspace.errors import InvalidInputError
+from taskspace.export.base import as_estimate, exporter
 from taskspace.export.c99 import c99_files
 from taskspace.export.c99_text import Real, fill, reals
 from taskspace.policies import LinearController
 from taskspace.systems.linear import Pi, Pid
-
-ANTI_WINDUP = ("conditional", "back-calculation")
 
 
 class PidRunner:
@@ -42,9 +39,6 @@ class PidRunner:
         dt: the time step, > 0.
         low: least output.
         high: largest output.
-        anti_windup: what happens to the integral at a limit, one of `ANTI_WINDUP`.
-        tracking_time: of back-calculation; by default √(Ti Td) of a PID controller and
-            Ti of a PI controller, Ti = kp/ki, Td = kd/kp.
     """
 
     def __init__(
@@ -54,8 +48,6 @@ class PidRunner:
         *,
         low: float = -np.inf,
         high: float = np.inf,
-        anti_windup: str = "conditional",
-        tracking_time: float | None = None,
     ):
         if not low < high:
             raise InvalidInputError(
@@ -63,7 +55,6 @@ class PidRunner:
             )
         self._library, self._limits = library, (low, high)
         self._stack = running_controllers(library, dt)
-        self._back = back_factors(self._stack, dt, anti_windup, tracking_time)
         self.restart()
 
     def restart(self) -> None:
@@ -99,12 +90,9 @@ class PidRunner:
             for j in range(1, len(x)):
                 total = total + row[j] * x[j]
             moved.append(total + B[i] * y + B_r[i] * r)
-        if self._back is not None:
-            x[0] = moved[0] + float(self._back[policy]) * (v - u)
-        else:
-            push = -C[0] * (moved[0] - x[0])
-            if not ((v > high and push > 0.0) or (v < low and push < 0.0)):
-                x[0] = moved[0]
+        push = -C[0] * (moved[0] - x[0])
+        if not ((v > high and push > 0.0) or (v < low and push < 0.0)):
+            x[0] = moved[0]
         x[1:] = moved[1:]
         self._policy, self._u = policy, u
         return u, policy
@@ -150,46 +138,7 @@ def with_integrators(stack: LinearController) -> LinearController:
     return Pid(*parts[:3], filter_time=parts[3], setpoint_weight=0.0)
 
 
-def back_factors(
-    stack: LinearController, dt: float, anti_windup: str, tracking_time: float | None
-) -> Array | None:
-    """Return how much of what a limit takes away goes into each integral per step.
-
-    Args:
-        stack: the controllers in steps of `dt`.
-        dt: the time step.
-        anti_windup: one of `ANTI_WINDUP`.
-        tracking_time: of all controllers, > 0; None for that of each.
-
-    Returns:
-        (dt / tracking time) / ki, 0 for a controller without integral; None for
-        conditional integration.
-    """
-    if anti_windup not in ANTI_WINDUP:
-        raise UnknownNameError("anti_windup", anti_windup, ANTI_WINDUP)
-    if anti_windup == "conditional":
-        if tracking_time is not None:
-            raise InvalidInputError(
-                "tracking_time is for anti_windup='back-calculation', but got "
-                f"tracking_time={tracking_time} with anti_windup='conditional'."
-            )
-        return None
-    assert stack.parameters is not None
-    kp, ki, *rest = np.abs(np.moveaxis(stack.parameters, -1, 0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        time = np.sqrt(rest[0] / ki) if rest else kp / ki
-        time = np.where(time > 0, time, kp / ki)
-        if tracking_time is not None:
-            if not 0 < tracking_time < np.inf:
-                raise InvalidInputError(
-                    f"tracking_time > 0 must hold, but got {tracking_time}."
-                )
-            time = np.full(ki.shape, float(tracking_time))
-        # Faster than one step would overshoot what the limit took away.
-        share = dt / np.maximum(time, dt)
-        return np.where(ki > 0, share / stack.C[..., 0, 0], 0.0)
-
-
+@exporter("pid")
 def export_pid(
     library: PolicyLibrary,
     folder: str | Path,
@@ -197,8 +146,6 @@ def export_pid(
     dt: float,
     name: str = "library",
     hysteresis: float = 0.02,
-    anti_windup: str = "conditional",
-    tracking_time: float | None = None,
     command: str | None = None,
 ) -> Path:
     """Write a library of PI or PID controllers as C99 that runs step by step.
@@ -209,8 +156,6 @@ def export_pid(
         dt: the time step, > 0.
         name: prefix of all names in C.
         hysteresis: of `select_held`, a share of the width of each axis.
-        anti_windup: what happens to the integral at a limit, see `PidRunner`.
-        tracking_time: of back-calculation, see `PidRunner`.
         command: what was typed to make it, kept in the contract.
 
     Returns:
@@ -218,9 +163,8 @@ def export_pid(
         `NAME_pid.h` and `NAME_pid.c` (its steps).
     """
     stack = running_controllers(library, dt)
-    back = back_factors(stack, dt, anti_windup, tracking_time)
     plain = as_estimate(
-        library.without_policies(),
+        replace(library, policies=None),
         f"the controllers in continuous time; here they run in steps of {dt:g}, with "
         "limits and switching",
     )
@@ -232,7 +176,6 @@ def export_pid(
         "D": stack.D,
         "B_R": stack.B_r,
         "D_R": stack.D_r,
-        "BACK": back,
     }
     tables = [
         reals(Real("double"), f"PID_{label}", array)
@@ -241,8 +184,6 @@ def export_pid(
     ]
     values = {"name": name, "upper": name.upper(), "n": stack.n_states}
     header = fill("pid.h", dt=f"{dt:.17g}", **values)
-    rule = "pid_conditional.c" if back is None else "pid_back.c"
-    integrate = fill(rule, **values).rstrip()
-    source = fill("pid.c", tables="\n".join(tables), integrate=integrate, **values)
+    source = fill("pid.c", tables="\n".join(tables), **values)
     files |= {f"{name}_pid.h": header.encode(), f"{name}_pid.c": source.encode()}
     return write_new(folder, files)

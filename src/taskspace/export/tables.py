@@ -24,13 +24,19 @@ from numpy.typing import NDArray
 from scipy.io import savemat
 
 from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.files import contract_bytes, write_new
+from taskspace.deploy.files import (
+    contract_bytes,
+    parameter_table,
+    table_files,
+    writable,
+    write_new,
+)
 from taskspace.deploy.regions import BoxRegions, GridRegions
-from taskspace.deploy.tables import parameter_table, table_files
-from taskspace.errors import InvalidInputError
-from taskspace.policies import POLICY_KINDS, LinearGain
+from taskspace.export.base import exporter
+from taskspace.policies import LinearGain
 
 
+@exporter("tables")
 def export_tables(
     library: PolicyLibrary, folder: str | Path, *, command: str | None = None
 ) -> Path:
@@ -65,7 +71,7 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
         library: the library.
     """
     regions = library.regions
-    shape: tuple[int, ...] = (regions.n_regions,)
+    shape: tuple[int, ...] = (len(regions.policy),)
     variables: dict[str, NDArray[Any]] = {
         "axes": np.array(library.names, object),
         "units": np.array(library.units, object),
@@ -81,26 +87,22 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
             edges = np.append(values[0], np.nextafter(borders, np.inf))
             variables[f"nodes_{_word(name)}"] = values
             variables[f"edges_{_word(name)}"] = edges
-    elif isinstance(regions, BoxRegions):
-        variables |= {"box_low": regions.box_low, "box_high": regions.box_high}
     else:
-        variables["points"] = regions.centres
+        assert isinstance(regions, BoxRegions)
+        variables |= {"box_low": regions.box_low, "box_high": regions.box_high}
+        if regions.nodes is not None:
+            variables["nodes"] = regions.nodes
     variables["policy"] = regions.policy.reshape(shape).astype(np.int32)
     # Of a node this is the node itself, not the cell around it.
-    where = "" if isinstance(regions, BoxRegions) else "_at_nodes"
+    is_whole = isinstance(regions, BoxRegions) and regions.nodes is None
+    where = "" if is_whole else "_at_nodes"
     variables[f"served{where}"] = regions.served.reshape(shape).astype(np.uint8)
     statuses = library.statuses().reshape(shape).astype(np.int32)
     variables[f"status{where}"] = statuses
-    stack = library.policies
+    stack = writable(library.policies)
     if isinstance(stack, LinearGain):
         variables["gain"] = stack.gain
     elif stack is not None:
-        if stack.kind not in POLICY_KINDS:
-            raise InvalidInputError(
-                f"Tables can be written of policies of kind {', '.join(POLICY_KINDS)}, "
-                f"but these are of kind {stack.kind!r}. Write their names alone with "
-                "library.without_policies()."
-            )
         variables |= {f"policy_{k}": v for k, v in stack.arrays().items()}
     names, numbers = parameter_table(library)
     used = np.where(regions.policy[:, None] >= 0, numbers[regions.policy], np.nan)

@@ -5,7 +5,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.export.control import library_schedule
+from taskspace.export.control import schedule_arrays
 from taskspace.systems import ContextAxis, Pi, Pid, control_family, controller_of
 from taskspace.systems.linear.tracing.traced import check_trace, trace_matrices
 
@@ -80,26 +80,28 @@ def schedule_of_the_car():
     study = ts.evaluate(family, trainer, space, seed=0)
     cover = ts.minimum_cover(study, ts.Question("ratio", "worst", epsilon=0.01))
     assert cover.coverage == 1.0
-    library = ts.library(study, cover, outside="clamp")
-    return family, space, cover, library_schedule(library)
+    return family, space, cover, ts.library(study, cover)
 
 
 def test_gain_schedule_drives_a_plant_of_python_control():
-    family, space, cover, schedule = schedule_of_the_car()
+    family, space, cover, library = schedule_of_the_car()
     assert 1 < cover.size < space.size
     process = ct.nlsys(
         steering, None, states=["y", "h", "v"], inputs=["steer"],
         outputs=["y", "h", "v"], name="car",
     )  # fmt: skip
-    _, loop = schedule.statefbk(process, ["v"], states=[0, 1])
+    gains, points = schedule_arrays(library)
+    gains = np.pad(gains, ((0, 0), (0, 0), (0, 1)))  # no feedback of the speed
+    _, loop = ct.create_statefbk_iosystem(
+        process, (gains, points), gainsched_indices=[2], gainsched_method="nearest"
+    )
     time = np.linspace(0, 8, 81)
     for target in (0, 12, 25):
         speed = space.points[target, 0]
-        chosen = schedule.library.select({"speed": speed})
-        source = schedule.library.entries[chosen.policy].source
+        source = library.entries[library.select({"speed": speed}).policy].source
         assert source in cover.sources
         gain, _ = family.optimal_gain(space.points[source][None])
-        np.testing.assert_array_equal(schedule.gain({"speed": speed}), gain[0])
+        np.testing.assert_array_equal(gains[target, :, :2], gain[0])
         start = [0.05, 0.0, speed]
         wanted = np.vstack([np.zeros((2, 81)), np.full((1, 81), speed)])
         response = ct.input_output_response(
@@ -112,71 +114,6 @@ def test_gain_schedule_drives_a_plant_of_python_control():
         np.testing.assert_allclose(
             response.outputs[:2], expected.outputs, atol=1e-3
         )  # small angles
-
-
-def car_outside(kind):
-    """A car whose speed is an input, or a parameter: no state."""
-
-    def rates(t, x, u, params):
-        speed = u[1] if kind == "input" else params["speed"]
-        return car(speed).A @ x + car(speed).B @ u[:1]
-
-    inputs = ["steer", "speed"] if kind == "input" else ["steer"]
-    params = {} if kind == "input" else {"speed": 10.0}
-    return ct.nlsys(
-        rates, None, states=["y", "h"], inputs=inputs, outputs=["y", "h"],
-        params=params, name="car",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", ["input", "parameter"])
-def test_the_context_may_be_an_input_or_a_parameter(kind):
-    _, space, cover, schedule = schedule_of_the_car()
-    assert cover.size > 1
-    controller, loop = schedule.statefbk(car_outside(kind), ["speed"])
-    assert loop.input_labels[:3] == ["xd[0]", "xd[1]", "ud[0]"]
-    time = np.linspace(0, 4, 41)
-    for target in (0, 12, 25):
-        speed = space.points[target, 0]
-        K = schedule.gain({"speed": speed})
-        inputs, options = np.zeros((3, 41)), {}
-        if kind == "input":
-            inputs = np.vstack([inputs, np.full(41, speed)])
-        else:
-            options = {"params": {"speed": speed}}
-        response = ct.input_output_response(
-            loop,
-            time,
-            inputs,
-            [0.05, 0.01],
-            solve_ivp_kwargs={"rtol": 1e-9, "atol": 1e-12},
-            **options,
-        )
-        closed = ct.ss(car(speed).A - car(speed).B @ K, np.zeros((2, 1)), np.eye(2), 0)
-        expected = ct.initial_response(closed, time, [0.05, 0.01])
-        np.testing.assert_allclose(response.outputs[:2], expected.outputs, atol=1e-7)
-        np.testing.assert_allclose(
-            response.outputs[2], (-K @ expected.outputs)[0], atol=1e-6
-        )
-    assert controller.output_labels == ["steer"]
-    crowded = ct.nlsys(
-        lambda t, x, u, params: x, None, states=2, inputs=["a", "b", "speed"],
-        outputs=["y", "h"], name="crowded",
-    )  # fmt: skip
-    with pytest.raises(InvalidInputError, match="1 other inputs"):
-        schedule.statefbk(crowded, ["speed"])
-
-
-def test_beyond_the_range():
-    _, _, _, schedule = schedule_of_the_car()
-    process = ct.nlsys(
-        steering, None, states=["y", "h", "v"], inputs=["steer"],
-        outputs=["y", "h", "v"], name="car",
-    )  # fmt: skip
-    inputs = np.array([0, 0, 0, 0, 0.1, 0, 99.0])
-    controller, _ = schedule.statefbk(process, ["v"], states=[0, 1])
-    fastest = schedule.gain({"speed": 30.0})
-    np.testing.assert_allclose(controller.output(0, [], inputs), -fastest @ [0.1, 0])
 
 
 def test_mistakes_are_named(monkeypatch):

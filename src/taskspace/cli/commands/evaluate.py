@@ -27,7 +27,7 @@ from taskspace.deploy import (
     load_library,
     try_library,
 )
-from taskspace.deploy.trial.trial import Contender
+from taskspace.deploy.trial import Contender
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.runs.experiment import named_system

@@ -1,10 +1,11 @@
 """`taskspace export`: a policy library to deploy."""
 
+import inspect
 import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from taskspace.deploy import PolicyLibrary, library
 from taskspace.deploy.operation import with_operation
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export import EXPORTERS
+from taskspace.export.base import options_of
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 
@@ -66,10 +68,6 @@ class Options:
         "c,tables",
         name="--as",
     )
-    precision: str = option("Numbers in C: double or float.", "double")
-    name: str = option("Prefix of names in C.", "library")
-    hysteresis: float = option("Of select_held in C, share of each axis' width.", 0.02)
-    dt: float | None = option("Time step of PI and PID controllers in C (--as pid).")
     switching: bool = option(
         "Prove what holds of linear gains while the context moves and "
         "policies are switched, and write it into the contract.",
@@ -78,20 +76,48 @@ class Options:
     time_limit: float = option("Processor seconds to look for few sources.", 20.0)
 
 
+def _exporter_options() -> type[Any]:
+    """Return the options of all exporters as a group, read from their signatures."""
+    found: dict[str, tuple[inspect.Parameter, list[str], str]] = {}
+    for name, write in EXPORTERS.items():
+        lines = inspect.getdoc(write) or ""
+        for key, parameter in options_of(write).items():
+            _, _, text = lines.partition(f"    {key}: ")
+            said = text.split("\n")[0].replace("`", "").replace('"', "")
+            found.setdefault(key, (parameter, [], said))[1].append(name)
+    group = []
+    for key, (parameter, names, text) in found.items():
+        is_needed = parameter.default is inspect.Parameter.empty
+        default = "" if is_needed else f" Default: {parameter.default}."
+        words = f"Of {', '.join(names)}: {text.rstrip('.')}.{default}"
+        group.append((key, parameter.annotation | None, option(words)))
+    return make_dataclass("Exporting", group, frozen=True)
+
+
+Exporting: Any = _exporter_options()
+
+
 @as_command
-def export(options: Options, asking: Asking, reading: Reading) -> Answer:
+def export(
+    options: Options,
+    asking: Asking,
+    reading: Reading,
+    exporting: Exporting,  # type: ignore[valid-type]
+) -> Answer:
     """Write a policy library: which policy in which context, and what is guaranteed.
 
     DIR holds the library (JSON, arrays, CSV, a contract) and a folder for each
     export: C99 with a self-test, ONNX, PI and PID controllers as C99, look-up tables.
     """
     question = asking.question(options.path)
-    formats = _formats(options.formats, options.dt)
+    given = {f.name: getattr(exporting, f.name) for f in fields(exporting)}
+    given = {name: value for name, value in given.items() if value is not None}
     _check_new(options.to)
     with progress_console.status("load") as status:
         study = reading.study(options.path)
         if reading.trust and study.experiment is not None:
-            study.require_system()
+            study.require_system()  # its module may register exporters
+        formats = _formats(options.formats, given, options.switching)
         status.update("choose sources")
         selection = _selection(options, study, question)
         status.update("write")
@@ -106,11 +132,11 @@ def export(options: Options, asking: Asking, reading: Reading) -> Answer:
             product = with_operation(
                 product,
                 study.require_system(),
-                hysteresis=options.hysteresis,
+                hysteresis=given.get("hysteresis", 0.02),
                 time_limit=options.time_limit,
             )
             status.update("write")
-        _write(product, options, formats)
+        _write(product, options.to, formats, given)
     return Answer(
         lambda: _record(product, options.to, question, formats),
         lambda: _show(product, study, options, formats, reading.trust),
@@ -138,7 +164,7 @@ def _record(
         "size": made.size,
         "sources": [entry.source for entry in made.entries],
         "names": [entry.name for entry in made.entries],
-        "regions": made.regions.n_regions,
+        "regions": len(made.regions.policy),
         "region_kind": made.regions.kind,
         "outside": made.outside,
         "guarantee": made.guarantee.to_dict(),
@@ -146,17 +172,29 @@ def _record(
     }
 
 
-def _formats(text: str, dt: float | None) -> list[str]:
+def _formats(text: str, given: dict[str, Any], switching: bool) -> list[str]:
+    """Return the exporters that are named; refuse options that none of them takes."""
     names = [word.strip() for word in text.split(",") if word.strip()]
     names = [] if names == ["none"] else names
     for name in names:
         if name not in EXPORTERS:
             raise UnknownNameError("export format", name, [*EXPORTERS, "none"])
-    if ("pid" in names) != (dt is not None):
-        raise InvalidInputError(
-            "--as pid and --dt STEP belong together: the controllers run in steps of "
-            f"dt, but got --as {text} and {'no --dt' if dt is None else f'--dt {dt}'}."
-        )
+    takes = {name: options_of(EXPORTERS[name]) for name in names}
+    for name, parameters in takes.items():
+        for key, parameter in parameters.items():
+            if parameter.default is inspect.Parameter.empty and key not in given:
+                raise InvalidInputError(
+                    f"--as {name} needs --{key}, but there is none. Give both."
+                )
+    for key in given:
+        others = [n for n, write in EXPORTERS.items() if key in options_of(write)]
+        if switching and key == "hysteresis":
+            continue  # the proof of switching takes it
+        if not any(key in parameters for parameters in takes.values()):
+            raise InvalidInputError(
+                f"--{key} is an option of --as {' or '.join(others)}, but got --as "
+                f"{text}."
+            )
     return list(dict.fromkeys(names))
 
 
@@ -204,19 +242,18 @@ def _certified(options: Options, study: Study, question: Question) -> Any:
     return result.continuum
 
 
-def _write(made: PolicyLibrary, options: Options, formats: list[str]) -> None:
-    """Everything into a folder beside, which then takes its place: all or nothing."""
-    to, command = options.to, shlex.join(["taskspace", *sys.argv[1:]])
-    both = {"name": options.name, "hysteresis": options.hysteresis}
-    own: dict[str, dict[str, Any]] = {
-        "c": {**both, "precision": options.precision},
-        "pid": {**both, "dt": options.dt},
-    }
+def _write(
+    made: PolicyLibrary, to: Path, formats: list[str], given: dict[str, Any]
+) -> None:
+    """Write to a temporary folder and rename it, so that a failure leaves nothing."""
+    command = shlex.join(["taskspace", *sys.argv[1:]])
     draft = to.with_name(f".partial-{os.getpid()}-{to.name}")
     try:
         made.save(draft, command=command)
         for name in formats:
-            EXPORTERS[name](made, draft / name, command=command, **own.get(name, {}))
+            write = EXPORTERS[name]
+            own = {key: given[key] for key in options_of(write) if key in given}
+            write(made, draft / name, command=command, **own)
         if to.exists():
             to.rmdir()
         draft.replace(to)
@@ -235,12 +272,12 @@ def _show(
     show_notes(study.notes)
     kind = made.guarantee.kind
     console.print(
-        f"[bold]{made.size} policies[/bold] in {made.regions.n_regions:,} "
+        f"[bold]{made.size} policies[/bold] in {len(made.regions.policy):,} "
         f"{made.regions.plural}. {kind.capitalize()}: {shown(made.guarantee.statement)}"
     )
     if options.switching:
         why = made.guarantee.values["operation"].get("why", "")
-        console.print(shown(made.operation or why))
+        console.print(shown(made.guarantee.operation or why))
     if made.policies is None:
         console.print("The library holds names: no policies came with this table.")
     axes, shares = list(made.entries[0].context), made.shares()

@@ -13,11 +13,3 @@ static int_fast32_t locate(const real context[${d}])
     }
     return (int_fast32_t)TREE_FOLLOW[node];
 }
-
-/* A box is known as a whole. */
-static int knows(const real context[${d}], int_fast32_t region)
-{
-    (void)context;
-    (void)region;
-    return 1;
-}

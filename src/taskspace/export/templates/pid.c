@@ -55,7 +55,10 @@ ${name}_selection ${name}_pid_step(${name}_pid *state,
         }
         moved[i] = total + PID_B[p * ${n} + i] * y + PID_B_R[p * ${n} + i] * r;
     }
-${integrate}
+    push = -PID_C[p * ${n}] * (moved[0] - state->x[0]);
+    if (!((v > high && push > 0.0) || (v < low && push < 0.0))) {
+        state->x[0] = moved[0];
+    }
     for (i = 1; i < ${n}; i++) {
         state->x[i] = moved[i];
     }

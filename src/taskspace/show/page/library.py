@@ -9,14 +9,8 @@ from typing import Any
 import numpy as np
 
 from taskspace.deploy import PolicyLibrary, Status
-from taskspace.deploy.files import MANIFEST, contract
-from taskspace.deploy.regions import (
-    BoxRegions,
-    GridRegions,
-    NamedRegions,
-    PointRegions,
-)
-from taskspace.deploy.tables import policy_table
+from taskspace.deploy.files import MANIFEST, contract, policy_table
+from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.show.page.build import about_page
 from taskspace.show.page.data import FORMAT_VERSION, PageData
 from taskspace.show.page.encode import Blobs
@@ -126,20 +120,20 @@ def _regions(made: PolicyLibrary, blobs: Blobs) -> dict[str, Any]:
         "kind": regions.kind,
         "plural": regions.plural,
         "law": regions.law,
-        "n": regions.n_regions,
+        "n": len(regions.policy),
         "policy": blobs.add(policy.astype(np.uint32)),
         "served": blobs.add(regions.served.astype(np.uint8)),
         "margin": blobs.add(np.asarray(regions.margin, np.float64)),
     }
-    if isinstance(regions, NamedRegions):
-        record["targets"] = [str(name) for name in regions.targets]
+    if made.targets:
+        named = {"kind": "names", "plural": "named targets"}
+        record |= {**named, "targets": list(made.targets)}
     elif isinstance(regions, GridRegions):
         record["values"] = [v.tolist() for v in regions.values]
         record["borders"] = [b.tolist() for b in regions.borders]
-    elif isinstance(regions, PointRegions):
-        record["points"] = blobs.add(regions.points)
-        record["scale"] = regions.scale.tolist()
     elif isinstance(regions, BoxRegions):
+        if regions.nodes is not None:
+            record["points"] = blobs.add(regions.nodes)
         axis = np.where(regions.axis < 0, LEAF, regions.axis)
         record |= {
             "low": blobs.add(np.ascontiguousarray(regions.box_low.T)),

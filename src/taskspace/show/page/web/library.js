@@ -132,7 +132,7 @@ class LibraryMap {
   rasterise() {
     const { w, height } = /** @type {any} */ (this.size);
     const region = new Int32Array(w * height);
-    const size = this.shelf.kind === "points" ? Math.max(1, Math.ceil(Math.sqrt((w * height * this.shelf.regions.n) / 2e7))) : 1;
+    const size = 1;
     const row = [...this.row];
     for (let py = 0; py < height; py += size) {
       if (this.y >= 0) row[this.y] = /** @type {any} */ (this.yScale).value(1 - Math.min(height - 1, py + size / 2) / height);

@@ -45,23 +45,10 @@ export class Shelf {
       }
       return arrays.follow[node];
     }
-    if (this.kind === "grid") {
-      return row.reduce((sum, x, a) => {
-        const borders = regions.borders[a];
-        return sum * (borders.length + 1) + below(borders, x);
-      }, 0);
-    }
-    const d = row.length;
-    let [found, best] = [0, Infinity];
-    for (let j = 0; j < regions.n; j += 1) {
-      let distance = 0;
-      for (let k = 0; k < d; k += 1) {
-        const step = (row[k] - arrays.points[j * d + k]) * regions.scale[k];
-        distance += step * step;
-      }
-      if (distance < best) [found, best] = [j, distance];
-    }
-    return found;
+    return row.reduce((sum, x, a) => {
+      const borders = regions.borders[a];
+      return sum * (borders.length + 1) + below(borders, x);
+    }, 0);
   }
 
   /**
@@ -70,13 +57,13 @@ export class Shelf {
    * @param {number} region
    */
   knows(row, region) {
-    if (this.kind === "boxes") return true;
+    if (this.kind === "boxes" && !this.arrays.points) return true; // the whole box
     return this.node(region).every((v, a) => v === row[a]);
   }
 
   /** @param {number} region context of its node. */
   node(region) {
-    if (this.kind === "points") {
+    if (this.arrays.points) {
       const d = this.about.names.length;
       return Array.from(this.arrays.points.subarray(region * d, (region + 1) * d));
     }

@@ -7,37 +7,35 @@ against the optimum of that context where that is known, or against the best of 
 contenders there. A context that one contender refuses counts for none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import RegularGridInterpolator
 
 from taskspace._util.arrays import Array, Mask, Numbers
-from taskspace.deploy.base import PolicyLibrary
-from taskspace.deploy.records import Status
-from taskspace.deploy.regions import BoxRegions
-from taskspace.deploy.trial.contenders import (
-    Designer,
-    best_few,
-    nearest_design,
-    scores_of,
-    uniform_design,
+from taskspace.deploy.base import (
+    PolicyLibrary,
+    Status,
+    full_contexts,
+    require_coordinates,
 )
+from taskspace.deploy.regions import BoxRegions
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
-from taskspace.spaces import Points
+from taskspace.spaces import Points, Reach
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
 N_RANDOM = 10
-FEW = (1, 2, 3, 5)
 # Corners of the range that are tried at most: those of eight axes.
 MAX_CORNERS = 256
+OWN = "library, best choice"
+OPTIMUM = "optimum"
 
 Scores = dict[str, tuple[int, Array]]
 """By contender: its number of policies, and J `(repeat, context)`."""
@@ -97,10 +95,7 @@ class Trial:
         held: share of those where it was kept; None if it never spoke.
         violations: contexts where it spoke and was not kept.
         outside: share of the drawn contexts that were measured outside the range.
-        few: the worst loss in percent of the best 1, 2, 3, … policies, of the compared
-            contexts.
         notes: what could not be had, and why.
-        thing: what one policy is called: a gain, say.
         n_measured: guaranteed measurements at the ends of the error that were tried.
         n_broken: those whose policy does not serve the true context.
     """
@@ -117,32 +112,26 @@ class Trial:
     held: float | None
     violations: int
     outside: float
-    few: Mapping[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    thing: str = "policy"
     n_measured: int = 0
     n_broken: int = 0
 
     @property
     def line(self) -> str:
-        """What schedule users ask for first: one loses x %, three lose y %."""
-        words = {1: f"one {self.thing} loses", 2: "two lose", 3: "three lose"}
-        words[5] = "five lose"
-        parts = [
-            f"{words.get(n, f'{n} lose')} {_percent(lost)}"
-            for n, lost in self.few.items()
-        ]
-        if not parts:
+        """The worst losses of the table in one sentence; empty if none compare."""
+        rows = [c for c in self.contenders if c.name not in (OWN, OPTIMUM)]
+        if not self.n_compared:
             return ""
-        text = f"In the worst of {self.n_compared:,} contexts tried {', '.join(parts)}"
-        return f"{text} against {self.reference}."
+        lost = [f"{c.name} ({c.n_policies}) {_percent(c.worst_percent)}" for c in rows]
+        least = min(rows, key=lambda c: c.worst_percent).name
+        return (
+            f"Worst loss of {self.n_compared:,} contexts tried, against "
+            f"{self.reference}: {', '.join(lost)}. Least: {least}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; infinite numbers stay infinite."""
-        values = asdict(self)
-        values["few"] = {str(n): lost for n, lost in self.few.items()}
-        values["line"] = self.line
-        return values
+        """Return plain values; infinite numbers stay infinite."""
+        return asdict(self) | {"line": self.line}
 
 
 def _percent(value: float) -> str:
@@ -182,10 +171,17 @@ def try_library(
         >>> trial.contenders[0].failed, trial.applied
         (0.0, 0.0)
     """
-    policies = library.require_policies("A trial plays policies")
-    _check(library, noise, n_contexts)
+    if library.policies is None:
+        raise InvalidInputError(
+            "A trial plays policies, but this library holds names only."
+        )
+    require_coordinates(library, "A trial draws contexts from a range")
+    if not 0 <= noise < np.inf:
+        raise InvalidInputError(f"noise >= 0 must hold, but got noise={noise}.")
+    if n_contexts < 1:
+        raise InvalidInputError(f"n_contexts >= 1 must hold, but got {n_contexts}.")
     rng = np.random.default_rng(seed)
-    reach = library.reach
+    reach = Reach(library.low, library.high, np.array(library.log_axes, bool))
     drawn = reach.at(rng.random((n_contexts, len(reach.low))))
     rows = np.concatenate([_landmarks(library, n_contexts), drawn])
     is_drawn = np.arange(len(rows)) >= len(rows) - n_contexts
@@ -193,46 +189,55 @@ def try_library(
     if noise > 0:
         blur = noise * rng.standard_normal(rows.shape)
         measured = reach.at(reach.share(rows) + blur)
-    seen = np.clip(measured, library.low, library.high)
-    contexts = library.contexts(system, rows)
-    notes: list[str] = []
+    contexts = full_contexts(library, system, rows)
     chosen = library.select(measured)
     policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
-    own_scores = scores_of(system, policies, contexts)
-    scores: Scores = {"library": (library.size, _taken(own_scores, policy)[None])}
-    scores["library, best choice"] = (library.size, own_scores.max(0)[None])
-    single = _finite_mean(own_scores[:, is_drawn]).argmax()
-    scores["one policy of it"] = (1, own_scores[single][None])
-    designer = Designer.of(library, system, pool)
-    if designer is None:
+    own = scores_of(system, library.policies, contexts)
+    scores: Scores = {"library": (library.size, _taken(own, policy)[None])}
+    scores[OWN] = (library.size, own.max(0)[None])
+    single = _finite_mean(own[:, is_drawn]).argmax()
+    scores["one policy of it"] = (1, own[single][None])
+    notes: list[str] = []
+    design = _designer(library, system, reach, pool)
+    if design is None:
         notes.append(
             "Uniform and random libraries need policies made for other contexts: give "
             "the run with --run."
         )
     else:
-        scores |= _other_designs(designer, seen, contexts, rng)
-    reference, against, note = _reference(system, contexts, scores)
-    notes += [note] if note else []
+        seen = np.clip(measured, library.low, library.high)
+
+        def nearest(points: Array) -> Array:
+            """J of policies designed at some points, the nearest used."""
+            played = scores_of(system, design(points), contexts)
+            return _taken(played, _nearest(points, seen, reach))
+
+        points = uniform_design(reach, library.size)
+        scores["uniform library"] = (len(points), nearest(points)[None])
+        shape = library.size, len(reach.low)
+        repeats = [nearest(reach.at(rng.random(shape))) for _ in range(N_RANDOM)]
+        scores["random library"] = (library.size, np.array(repeats))
+        counts = _counts(library.size, len(reach.low), least=2)
+        if counts is not None and isinstance(system, LinearSystem) and pool is None:
+            gains = _interpolated(design, reach, counts, seen)
+            played = system.home_performance(LinearGain(gains[:, None]), contexts)
+            scores["interpolated gains"] = (int(np.prod(counts)), played[:, 0][None])
+    reference, against = _reference(system, contexts, scores, notes)
     # The same contexts in every row: what one refuses is left out of all.
     refused = np.isnan(np.concatenate([s for _, s in scores.values()]))
     compared: Mask = ~np.asarray(refused.any(0))
     judge = _Judge(library, system, contexts, reference, compared, is_drawn)
     contenders = []
     for name, (size, repeats) in scores.items():
-        number = policy if name == "library" else None
-        judged = [judge.judge(name, size, score, number) for score in repeats]
+        index = policy if name == "library" else None
+        judged = [judge.judge(name, size, score, index) for score in repeats]
         contenders.append(_middle(judged))
     spoke = (status == Status.GUARANTEED) | (status == Status.ESTIMATED)
     served = judge.within(scores["library"][1][0], policy)
     held, violations = None, 0
     if served is not None and spoke.any():
         held, violations = float(served[spoke].mean()), int((~served[spoke]).sum())
-    few: dict[int, float] = {}
-    if compared.any():
-        few = best_few(
-            library, system, designer, FEW, contexts[compared], reference[compared]
-        )
-    n_measured, n_broken = _try_errors(judge, own_scores, rows)
+    n_measured, n_broken = _try_errors(judge, own, rows)
     beyond = (measured < library.low) | (measured > library.high)
     return Trial(
         n_contexts=n_contexts,
@@ -247,73 +252,144 @@ def try_library(
         held=held,
         violations=violations,
         outside=float(beyond[is_drawn].max(1).mean()),
-        few=few,
         notes=tuple(notes),
-        thing="gain" if isinstance(policies, LinearGain) else "policy",
         n_measured=n_measured,
         n_broken=n_broken,
     )
 
 
 def _reference(
-    system: System, contexts: Array, scores: Scores
-) -> tuple[Array, str, str]:
-    """Return the J that losses are against, what it is, and a note on it.
+    system: System, contexts: Array, scores: Scores, notes: list[str]
+) -> tuple[Array, str]:
+    """Return the J that losses are against, and what it is.
 
-    Where the optimum is known everywhere, it joins the contenders.
+    Where the optimum is known everywhere, it joins the contenders; elsewhere a note
+    says what is known.
     """
     best = np.nanmax(np.concatenate([score for _, score in scores.values()]), axis=0)
     optimum = system.optimum(contexts)
     if optimum is None or np.isnan(optimum).all():
-        note = "The optimum of a context is not known for this system."
-        return best, "the best of all contenders", note
+        notes.append("The optimum of a context is not known for this system.")
+        return best, "the best of all contenders"
     is_known = ~np.isnan(optimum)
     if is_known.all():
-        scores["optimum"] = (0, optimum[None])
-        return optimum, "the optimum of each context", ""
-    return (
-        np.where(is_known, optimum, best),
-        "the optimum where it is known, else the best of all contenders",
-        f"The optimum is known at {is_known.sum():,} of these contexts.",
-    )
+        scores[OPTIMUM] = (0, optimum[None])
+        return optimum, "the optimum of each context"
+    notes.append(f"The optimum is known at {is_known.sum():,} of these contexts.")
+    against = "the optimum where it is known, else the best of all contenders"
+    return np.where(is_known, optimum, best), against
 
 
-def _measured_near(library: PolicyLibrary, rows: Array) -> list[Array]:
-    """Return what may be measured of true contexts: all ends of the error."""
-    question = library.question
-    if question is None or question.error is None:
-        return [rows]
-    columns = question.error.columns(library.names)
-    readings = []
-    for signs in product((-1.0, 1.0), repeat=len(columns)):
-        measured = rows.copy()
-        for column, (axis, sign) in enumerate(zip(columns, signs, strict=True)):
-            x = rows[:, column]
-            if axis is None:
-                continue
-            if axis.is_relative:
-                # |θ − m| = p |m|: the true context is at the end of the window of m.
-                share = sign * np.where(x < 0, -1.0, 1.0) * axis.amount / 100
-                measured[:, column] = x / (1 - share)
-            else:
-                measured[:, column] = x + sign * axis.amount
-        readings.append(rows + (measured - rows) * (1 - 1e-9))
-    return readings
+def _landmarks(library: PolicyLibrary, n_nodes: int) -> Array:
+    """Return contexts where a library may do worst: corners, nodes or boxes."""
+    ends = np.stack([library.low, library.high], 1)
+    corners = np.array([library.low, library.high])
+    if 2 ** len(ends) <= MAX_CORNERS:
+        corners = np.array(list(product(*ends)))
+    regions, nodes = library.regions, library.regions.centres
+    if isinstance(regions, BoxRegions) and regions.nodes is None:
+        nodes = np.concatenate([regions.box_low, regions.box_high])
+    some = np.linspace(0, len(nodes) - 1, min(len(nodes), n_nodes)).astype(int)
+    rows = np.concatenate([corners, nodes[some]])
+    _, first = np.unique(rows, axis=0, return_index=True)
+    return rows[np.sort(first)]
 
 
-def _try_errors(judge: "_Judge", own_scores: Array, rows: Array) -> tuple[int, int]:
-    """Return guaranteed measurements at the ends of the error, and broken ones."""
-    library, n_measured, n_broken = judge.library, 0, 0
-    if library.question is None or library.question.error is None:
-        return 0, 0
-    for measured in _measured_near(library, rows):
-        chosen = library.select(measured)
-        policy = np.asarray(chosen.policy)
-        served = judge.within(_taken(own_scores, policy), policy)
-        sure = np.asarray(chosen.status) == Status.GUARANTEED
-        n_measured += int(sure.sum())
-        n_broken += 0 if served is None else int((sure & ~served).sum())
-    return n_measured, n_broken
+# --- other designs of the same size -------------------------------------------------
+
+
+def _designer(
+    library: PolicyLibrary,
+    system: System,
+    reach: Reach,
+    pool: tuple[Points, Policy] | None,
+) -> Callable[[Array], Policy] | None:
+    """Return what makes policies for contexts of the library; None if nothing can."""
+    if pool is not None:
+        space, policies = pool
+        columns = [list(space.names).index(name) for name in library.names]
+        places = space.points[:, columns]
+        return lambda points: policies[_nearest(places, points, reach)]
+    if isinstance(system, LinearSystem) and isinstance(library.policies, LinearGain):
+        return lambda points: LinearGain(
+            system.optimal_gain(full_contexts(library, system, points))[0]
+        )
+    return None
+
+
+def _interpolated(
+    design: Callable[[Array], Policy],
+    reach: Reach,
+    counts: tuple[int, ...],
+    rows: Array,
+) -> Array:
+    """Return the gain of each context between a grid of designs, multilinear."""
+    axes = [np.linspace(0.0, 1.0, n) for n in counts]
+    mesh = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(counts))
+    gains = np.asarray(design(reach.at(mesh)).arrays()["gain"])
+    table = gains.reshape(*counts, *gains.shape[1:])
+    share = np.clip(reach.share(rows), 0.0, 1.0)
+    return RegularGridInterpolator(axes, table)(share)
+
+
+def uniform_design(reach: Reach, size: int) -> Array:
+    """Return the middles of a grid of equal boxes, as many as `size` allows.
+
+    Args:
+        reach: the range.
+        size: boxes at most.
+    """
+    counts = _counts(size, len(reach.low), least=1)
+    assert counts is not None
+    axes = [(np.arange(n) + 0.5) / n for n in counts]
+    mesh = np.stack(np.meshgrid(*axes, indexing="ij"), -1)
+    return reach.at(mesh.reshape(-1, len(counts)))
+
+
+def _counts(size: int, d: int, *, least: int) -> tuple[int, ...] | None:
+    """Return numbers per axis with the largest product up to `size`, most evenly."""
+    if least**d > size:
+        return None
+    top = max(least, size // least ** (d - 1))
+    ranges = [range(least, min(top, 40) + 1)] * d
+    fitting = (c for c in product(*ranges) if np.prod(c) <= size)
+    return max(fitting, key=lambda c: (np.prod(c), -max(c), c))
+
+
+def _nearest(points: Array, rows: Array, reach: Reach) -> Numbers:
+    """Return the point nearest to each context, axes in widths of the range."""
+    apart = reach.share(rows)[:, None] - reach.share(points)[None]
+    return (apart**2).sum(-1).argmin(1)
+
+
+# --- how a contender did ------------------------------------------------------------
+
+
+def scores_of(
+    system: System, policies: Policy, contexts: Array, measure: str = "performance"
+) -> Array:
+    """Return a score of every policy at every context, `(policy, context)`.
+
+    Args:
+        system: the tasks.
+        policies: a stack with one leading dim.
+        contexts: full context rows.
+        measure: J, or the measure of a criterion.
+    """
+    return system.scores(measure, policies[:, None], contexts)[:, 0]
+
+
+def _taken(scores: Array, policy: NDArray[Any]) -> Array:
+    """Return the score of one policy at each context, NaN where there is none."""
+    taken = scores[np.maximum(policy, 0), np.arange(scores.shape[1])]
+    return np.where(policy < 0, np.nan, taken)
+
+
+def _finite_mean(scores: Array) -> Array:
+    """Return the mean J of each row; rows that fail somewhere last, by how often."""
+    failed = np.isinf(scores).mean(1)
+    mean = np.where(np.isfinite(scores), scores, 0.0).mean(1)
+    return np.where(failed > 0, -1e300 * failed, mean)
 
 
 def _middle(repeats: list[Contender]) -> Contender:
@@ -326,71 +402,7 @@ def _middle(repeats: list[Contender]) -> Contender:
         values = [getattr(one, name) for one in order]
         if None not in values:
             spread[name] = (min(values), max(values))
-    chosen = order[len(order) // 2]
-    return replace(chosen, n_repeats=len(order), spread=spread)
-
-
-def _check(library: PolicyLibrary, noise: float, n_contexts: int) -> None:
-    library.require_coordinates("A trial draws contexts from a range")
-    if not 0 <= noise < np.inf:
-        raise InvalidInputError(f"noise >= 0 must hold, but got noise={noise}.")
-    if n_contexts < 1:
-        raise InvalidInputError(f"n_contexts >= 1 must hold, but got {n_contexts}.")
-
-
-def _landmarks(library: PolicyLibrary, n_nodes: int) -> Array:
-    """Return contexts where a library may do worst: corners, nodes or boxes.
-
-    Args:
-        library: whose contexts have coordinates.
-        n_nodes: how many nodes, or corners of boxes, at most; evenly thinned.
-    """
-    ends = np.stack([library.low, library.high], 1)
-    corners = np.array([library.low, library.high])
-    if 2 ** len(ends) <= MAX_CORNERS:
-        corners = np.array(list(product(*ends)))
-    nodes = library.regions.centres
-    if isinstance(library.regions, BoxRegions):
-        nodes = np.concatenate([library.regions.box_low, library.regions.box_high])
-    some = np.linspace(0, len(nodes) - 1, min(len(nodes), n_nodes)).astype(int)
-    rows = np.concatenate([corners, nodes[some]])
-    _, first = np.unique(rows, axis=0, return_index=True)
-    return rows[np.sort(first)]
-
-
-def _other_designs(
-    designer: Designer, seen: Array, contexts: Array, rng: np.random.Generator
-) -> Scores:
-    """Return uniform and random libraries of the same size, and interpolated gains."""
-    library, system, reach = designer.library, designer.system, designer.library.reach
-
-    def nearest(points: Array) -> Array:
-        scores = scores_of(system, designer(points), contexts)
-        return _taken(scores, nearest_design(points, seen, reach))
-
-    points = uniform_design(reach, library.size)
-    scores: Scores = {"uniform library": (len(points), nearest(points)[None])}
-    shape = library.size, len(reach.low)
-    drawn = [nearest(reach.at(rng.random(shape))) for _ in range(N_RANDOM)]
-    scores["random library"] = (library.size, np.array(drawn))
-    if isinstance(system, LinearSystem) and designer.pool is None:
-        gains, n = designer.interpolated(seen)
-        if n:
-            score = system.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
-            scores["interpolated gains"] = (n, score[None])
-    return scores
-
-
-def _taken(scores: Array, policy: NDArray[Any]) -> Array:
-    taken = scores[np.maximum(policy, 0), np.arange(scores.shape[1])]
-    return np.where(policy < 0, np.nan, taken)
-
-
-def _finite_mean(scores: Array) -> Array:
-    """Mean J of each row, −inf where it fails anywhere; then by how often."""
-    failed = np.isinf(scores).mean(1)
-    mean = np.where(np.isfinite(scores), scores, 0.0).mean(1)
-    return np.where(failed > 0, -1e300 * failed, mean)
+    return replace(order[len(order) // 2], n_repeats=len(order), spread=spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,23 +428,17 @@ class _Judge:
     def judge(
         self, name: str, size: int, score: Array, policy: Numbers | None
     ) -> Contender:
-        """Return how a contender did.
-
-        Args:
-            name: what it is.
-            size: how many policies it holds.
-            score: J of it at each context.
-            policy: see `within`.
-        """
+        """Return how a contender did; `policy` is as in `within`."""
         within, refused = self.within(score, policy), np.isnan(score[self.is_drawn])
         if within is not None:
             within = within[self.compared & self.is_drawn]
         drawn, reference = self.is_drawn[self.compared], self.reference[self.compared]
         score = score[self.compared]
         failed = np.isneginf(score)
-        with np.errstate(invalid="ignore"):  # both −inf: it failed
+        with np.errstate(divide="ignore", invalid="ignore"):  # both −inf: it failed
             loss = np.where(failed, np.inf, reference - score)
-        percent = np.where(failed, np.inf, 100 * _share(loss, reference))
+            share = np.where(loss == 0, 0.0, loss / np.abs(reference))
+        percent = np.where(failed, np.inf, 100 * share)
         return Contender(
             name,
             size,
@@ -451,7 +457,7 @@ class _Judge:
 
         Args:
             score: J of the contender at each context.
-            policy: number of the library's policy that it uses at each context; None
+            policy: index of the library's policy that it uses at each context; None
                 for a contender with other policies.
         """
         if self.library.question is None:
@@ -469,7 +475,7 @@ class _Judge:
             # Only the library's policies have a home to be compared with.
             if policy is None or any(not e.context for e in self.library.entries):
                 return None
-            loss = rule.loss(score, self._home_scores[np.maximum(policy, 0)])
+            loss = rule.loss(score, self._home_scores()[np.maximum(policy, 0)])
             return np.where(policy < 0, np.inf, loss) <= question.epsilon
         if rule.measure != "performance":
             # Another score than J is known of the library's own policies only.
@@ -482,25 +488,46 @@ class _Judge:
         with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
             return rule.served(score, against, question.epsilon)
 
-    @cached_property
     def _home_scores(self) -> Array:
-        """J of each policy of the library at its own source."""
-        entries = self.library.entries
+        """Return J of each policy of the library at its own source."""
+        entries, policies = self.library.entries, self.library.policies
         names = list(entries[0].context)
         fixed = {n: x for n, x in self.library.fixed.items() if n not in names}
         rows = [[*(e.context[n] for n in names), *fixed.values()] for e in entries]
         contexts = self.system.contexts(Points([*names, *fixed], rows))
-        assert self.library.policies is not None
-        return self.system.home_performance(self.library.policies[:, None], contexts)[
-            :, 0
-        ]
+        assert policies is not None
+        return self.system.home_performance(policies[:, None], contexts)[:, 0]
 
 
 def _mean(values: NDArray[Any]) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def _share(loss: Array, reference: Array) -> Array:
-    """Loss over the size of the reference, 0 where both are zero."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(loss == 0, 0.0, loss / np.abs(reference))
+# --- measured at the ends of the error ----------------------------------------------
+
+
+def _try_errors(judge: _Judge, own_scores: Array, rows: Array) -> tuple[int, int]:
+    """Return guaranteed measurements at the ends of the error, and broken ones."""
+    library, n_measured, n_broken = judge.library, 0, 0
+    if library.question is None or library.question.error is None:
+        return 0, 0
+    columns = library.question.error.columns(library.names)
+    for signs in product((-1.0, 1.0), repeat=len(columns)):
+        measured = rows.copy()
+        for column, (axis, sign) in enumerate(zip(columns, signs, strict=True)):
+            x = rows[:, column]
+            if axis is None:
+                continue
+            if axis.is_relative:
+                # |θ − m| = p |m|: the true context is at the end of the window of m.
+                share = sign * np.where(x < 0, -1.0, 1.0) * axis.amount / 100
+                measured[:, column] = x / (1 - share)
+            else:
+                measured[:, column] = x + sign * axis.amount
+        chosen = library.select(rows + (measured - rows) * (1 - 1e-9))
+        policy = np.asarray(chosen.policy)
+        served = judge.within(_taken(own_scores, policy), policy)
+        sure = np.asarray(chosen.status) == Status.GUARANTEED
+        n_measured += int(sure.sum())
+        n_broken += 0 if served is None else int((sure & ~served).sum())
+    return n_measured, n_broken

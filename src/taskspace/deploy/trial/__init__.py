@@ -1,1 +1,0 @@
-"""A library on trial, beside what one could do instead."""

@@ -1,2 +1,0 @@
-    push = PID_BACK[p] * (v - *u);
-    state->x[0] = moved[0] + push;
