@@ -195,7 +195,7 @@ class LibraryMap {
 
   hasNodes() {
     const { shelf } = this;
-    return shelf.about.guarantee.speaks && shelf.kind !== "boxes" && this.axes.length <= 2
+    return shelf.about.guarantee.speaks && (shelf.kind !== "boxes" || shelf.arrays.points) && this.axes.length <= 2
       && shelf.regions.n <= MAX_NODES;
   }
 
@@ -323,7 +323,7 @@ function spoken(guarantee) {
 function claimsOf(library) {
   const { guarantee, outside, regions } = library;
   const found = [{ kind: guarantee.kind, text: guarantee.statement }];
-  if (guarantee.speaks && regions.kind !== "boxes" && regions.kind !== "names") {
+  if (guarantee.speaks && (regions.kind !== "boxes" || regions.points) && regions.kind !== "names") {
     found.push({ kind: "open", text: `The ${spoken(guarantee)} speaks of the ${regions.plural} and of no context between them. Which policy is used there: ${regions.law}.` });
   }
   found.push({ kind: "law", text: outside === "refuse" ? "Outside of the range no policy is given." : "Outside of the range the policy of the nearest context inside is given, and said so." });
