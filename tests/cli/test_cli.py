@@ -239,9 +239,9 @@ def test_bad_input_of_cover(run_dir, tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("t,u\n3,nan\n", "row 2, column 2 ('u') holds 'nan'"),
+        ("t,u\n3.5,nan\n2.5,1\n", "row 2, column 2 ('u') holds 'nan'"),
         ("1,2\n3\n", "row 2 has 1"),
-        ("t,u\n3,four\n", "row 2, column 2 ('u') holds 'four'"),
+        ("t,u\n3.5,four\n2.5,1\n", "row 2, column 2 ('u') holds 'four'"),
         ("", "is empty"),
     ],
     ids=["nan", "ragged", "word", "empty"],

@@ -108,8 +108,8 @@ def test_one_more_source_would_change_what_is_proven(tmp_path):
         ).stdout
     )
     assert (record["size"], record["n_sources"], record["optimal"]) == (3, 3, True)
-    assert "3 targets named '2019', '2020', '2021'" in record["notes"][0]
-    assert "rows named by column 'algorithm'" in record["notes"][0]
+    said = "3 sources named by column 'algorithm', 3 targets named '2019', '2020', "
+    assert said in record["notes"][0]
     written(path, [2019, 2020, 2021], rows=None)
     assert "--read header or" in refused("cover", path, "--ask", "regret <= 0.1")
     said = taskspace("cover", path, "--ask", "regret <= 0.1", "--read", "header")
@@ -128,18 +128,37 @@ def test_one_more_source_would_change_what_is_proven(tmp_path):
 @pytest.mark.parametrize(
     "text",
     [
-        "0.9,0.2,0.7\n0.3,0.8,0.1\n",  # in no order, and as long as the others
         "ppo,1,1\nsac,3,4\n",  # two columns cannot both be called 1
-        "agent 1,5,2\nagent 2,3,4\n",  # one of the agents, no heading
         "1.000000000000000000e+00,2.000000000000000000e+00\n" * 2,
     ],
-    ids=["decimals", "twice", "sibling", "savetxt"],
+    ids=["twice", "savetxt"],
 )
 def test_numbers_without_a_header_stay_numbers(tmp_path, text):
     (tmp_path / "m.csv").write_text(text)
     table = read_matrix(tmp_path / "m.csv")
     assert table.sizes["source"] == 2
-    assert "no row of names" in table.attrs["read_as"]
+    assert "2 targets without names" in table.attrs["read_as"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0.9,0.2,0.7\n0.3,0.8,0.1\n",  # in no order, and as long as the others
+        "0.25,0.1,0.5\n0.9,0.2,0.4\n0.3,0.8,0.1\n",  # was misread: numbers
+        "agent 1,5,2\nagent 2,3,4\n",  # one of the agents, no heading
+        "0,9\t0,2\t0,7\n0,3\t0,8\t0,1\n",  # decimal commas
+    ],
+    ids=["decimals", "short", "sibling", "commas"],
+)
+def test_a_first_row_that_may_be_names_is_asked_about(tmp_path, text):
+    path = tmp_path / ("m.tsv" if "\t" in text else "m.csv")
+    path.write_text(text)
+    with pytest.raises(InvalidInputError, match="--read header or"):
+        read_matrix(path)
+    n_rows = text.count("\n")
+    options = {"row_names": "agent" in text}
+    assert read_matrix(path, header=False, **options).sizes["source"] == n_rows
+    assert read_matrix(path, header=True, **options).sizes["source"] == n_rows - 1
 
 
 def test_a_first_column_of_numbers_is_asked_about(tmp_path):
@@ -154,8 +173,21 @@ def test_a_first_column_of_numbers_is_asked_about(tmp_path):
     with pytest.raises(InvalidInputError, match="row_names=True"):
         table_from(frame)
     assert names_of(table_from(frame, row_names=True)) == ["easy", "hard"]
-    # Scores in no order, and a first column that is called like the others.
-    path.write_text("fall,easy\n7,2\n4,3\n9,1\n")
+    # Whole numbers in no order, two of them, and ids of families may be names too.
+    for text in (
+        "fall,easy\n7,2\n4,3\n9,1\n",
+        "year,easy\n2020,0.5\n2019,0.3\n",
+        "level,easy\n1,0.5\n1,0.3\n2,0.4\n",
+    ):
+        path.write_text(text)
+        with pytest.raises(InvalidInputError, match="--read row_names or"):
+            read_matrix(path)
+    # A heading that says names: rows with the same name are told.
+    path.write_text("algorithm,2,24\n0.7,8.7,7.2\n0.7,5.2,2.4\n")
+    with pytest.raises(InvalidInputError, match=r"repeats the name '0\.7' of"):
+        read_matrix(path)
+    # Fractions in no order, and a name like the others', are no names.
+    path.write_text("fall,easy\n0.7,2\n0.4,3\n0.9,1\n")
     assert names_of(read_matrix(path)) == ["fall", "easy"]
     path.write_text("t0,t1\n0,5\n1,3\n2,4\n")
     assert names_of(read_matrix(path)) == ["t0", "t1"]
@@ -193,7 +225,8 @@ def test_what_is_a_number_in_a_file(tmp_path):
 def test_decimal_commas_do_not_make_a_header(tmp_path):
     path = tmp_path / "m.tsv"
     path.write_text("0,9\t0,2\t0,7\n0,3\t0,8\t0,1\n")
-    assert read_matrix(path)["performance"].values[0, 0].tolist() == [0.9, 0.2, 0.7]
+    table = read_matrix(path, header=False)
+    assert table["performance"].values[0, 0].tolist() == [0.9, 0.2, 0.7]
     path.write_text("mass\t0,5\t1,5\n0,1\t2\t3\n0,2\t4\t1\n")
     table = read_matrix(path)
     assert names_of(table) == ["0,5", "1,5"]

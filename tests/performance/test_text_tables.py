@@ -8,7 +8,7 @@ import pytest
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io import read_matrix
-from taskspace.performance.io.cells import is_empty, number_of
+from taskspace.performance.io.frame import is_empty, number_of
 from taskspace.performance.io.text import read_text
 
 SPELLINGS = (
@@ -73,9 +73,11 @@ def test_a_matrix_of_numbers_takes_the_memory_of_numbers(tmp_path):
     bare = tmp_path / "bare.csv"
     bare.write_text("\n".join(rows))
     for path in (named, bare):
-        read_matrix(path, lower_is_better=False)
+        options = {"lower_is_better": False, "header": path == named}
+        options["row_names"] = path == named
+        read_matrix(path, **options)
         tracemalloc.start()
-        table = read_matrix(path, lower_is_better=False)
+        table = read_matrix(path, **options)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert (table["performance"].values[:, 0] == cells).all()
@@ -88,7 +90,7 @@ def test_names_stay_as_they_are_written(tmp_path):
     frame = read_text(path)
     assert frame.labels("source") == ["007", "007", "7"]
     assert frame.labels("policy") == ["1.0", "1.00", "1.0"]
-    assert frame.column("seed") == ["01", "01", "1"]
+    assert frame.columns[2] == ["01", "01", "1"]
     assert read_matrix(path)["source"].values.tolist() == ["007", "7"]
 
 
@@ -99,7 +101,7 @@ def test_blank_lines_move_no_cell_and_count_as_lines(tmp_path, end):
     lines = ["", "name,a,b", " ", "p,1,2", "", ",,", ",3,4", "", "q,5,", "", ""]
     path.write_bytes(end.join(lines).encode())
     frame = read_text(path)
-    assert frame.rows == ["row 4", "row 7", "row 9"]
+    assert list(map(frame.row, range(3))) == ["row 4", "row 7", "row 9"]
     assert frame.columns[0] == ["p", "", "q"]
     np.testing.assert_array_equal(
         frame.numbers([1, 2], may_be_empty=True), [[1, 2], [3, 4], [5, np.nan]]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from taskspace.cli.output import progress_console, shown
 from taskspace.cover.ask import CoverProblem
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.io.cells import is_blank, label, number_of
+from taskspace.performance.io.frame import label, number_of
 from taskspace.performance.io.text import read_text
 from taskspace.performance.study import Study
 from taskspace.questions import Question
@@ -147,28 +147,30 @@ def load_numbers(
     """
     if not path.is_file():
         raise InvalidInputError(f"{path} must be a file of numbers, one per {kind}.")
-    frame = read_text(path, n_rows=size)
-    if len(frame.columns) not in (1, 2) or len(frame.rows) != size:
+    frame = read_text(path, header=False)
+    cells = [list(map(label, column)) for column in frame.columns]
+    skip = int(frame.n_rows == size + 1)  # names of the columns
+    n_rows = frame.n_rows - skip
+    if len(cells) not in (1, 2) or n_rows != size:
         raise InvalidInputError(
             f"{path} must hold one number for each of the {size} {kind}s, or a name "
-            f"and a number, but has {len(frame.rows)} rows and {len(frame.columns)} "
-            "columns."
+            f"and a number, but has {n_rows} rows and {len(cells)} columns."
         )
     numbers = np.full(size, math.nan)
-    for row, cell in enumerate(frame.columns[-1]):
-        place = row
-        if len(frame.columns) == 2:
-            place = place_of(frame.columns[0][row].strip(), names, size, kind)
+    for row in range(skip, frame.n_rows):
+        cell, place = cells[-1][row], row - skip
+        if len(cells) == 2:
+            place = place_of(cells[0][row].strip(), names, size, kind)
         value = number_of(cell)
         if not math.isfinite(value):
-            text = "nothing" if is_blank(cell) else repr(label(cell))
+            text = repr(cell.strip()) if cell.strip() else "nothing"
             raise InvalidInputError(
-                f"{path} must hold finite numbers, but {frame.rows[row]} has {text}."
+                f"{path} must hold finite numbers, but {frame.row(row)} has {text}."
             )
         if not math.isnan(numbers[place]):
             raise InvalidInputError(
-                f"{path} must name each {kind} once, but {frame.rows[row]} names "
-                f"{frame.columns[0][row]!r} again."
+                f"{path} must name each {kind} once, but {frame.row(row)} names "
+                f"{cells[0][row]!r} again."
             )
         numbers[place] = value
     return numbers

@@ -10,8 +10,8 @@ import xarray as xr
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.blocks import computed_rows
-from taskspace.performance.io.files import table_from
-from taskspace.performance.io.parts import even_families, numbered
+from taskspace.performance.io.layout import even_families, numbered
+from taskspace.performance.io.read import table_from
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
@@ -246,7 +246,7 @@ def evaluate_policies(
 
 def _families(stack: PythonPolicies, sources: Space) -> tuple[PythonPolicies, Space]:
     """Return policies by source; a smaller family repeats its first members."""
-    family, first = numbered(list(map(tuple, sources.points.tolist())))
+    family, first = numbered(list(sources.points.T))
     if len(first) == sources.size:
         return stack, sources
     rows = even_families(family, 1, "the policies")

@@ -2,13 +2,11 @@
 
 | file | rule |
 |---|---|
-| `files` | which reader a file's name asks for; Parquet |
+| `read` | which reader a file's name asks for; from what it says to a table |
 | `text` | encodings, separators and decimal commas of CSV and TSV |
-| `cells` | what a cell is: a number, a name, nothing |
-| `columns` | the meaning of columns: names, targets, notes |
-| `wide`, `long` | one row per policy; one row per cell or run |
+| `frame` | what a cell is, what names rows and columns |
+| `layout` | one row per policy; one row per cell or run |
 | `arrays` | npz, NetCDF, Zarr and xarray |
-| `parts` | what a matrix said (contexts, costs or scores), and the table it makes |
 | `limits` | what is refused: too large for the memory, pickled, damaged |
 | `write` | a table back into a file |
 """

@@ -10,7 +10,6 @@ attribute, or an array of one value.
 import importlib.util
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,11 +18,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.performance.io.cells import label
-from taskspace.performance.io.columns import Choices
+from taskspace.performance.io.frame import label
+from taskspace.performance.io.layout import Choices, named
 from taskspace.performance.io.limits import check_cells, check_file, read_arrays
-from taskspace.performance.io.parts import Parts
-from taskspace.performance.table import ORIGINS, provenance_of
+from taskspace.performance.table import ORIGINS, make_table, provenance_of
 from taskspace.spaces import Points
 from taskspace.systems.base import Provenance
 
@@ -40,21 +38,11 @@ NOTES = ("best_known_kind", "provenance", "n_episodes")
 NUMBERS = ("performance", "home", "home_performance", "best_known", "standard_error")
 
 
-@dataclass(frozen=True)
-class Arrays:
-    """What an array file holds.
-
-    Args:
-        arrays: the arrays by name.
-        attrs: its notes: `best_known_kind`, `provenance`, `n_episodes`, and names of
-            sources and targets under `NAMES`.
-    """
-
-    arrays: Mapping[str, NDArray[Any]]
-    attrs: Mapping[str, Any] = field(default_factory=dict)
+Contents = tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]
+"""Arrays by name, and notes: `NOTES`, and the names of both sides under `NAMES`."""
 
 
-def read_array_file(path: Path) -> Arrays:
+def read_array_file(path: Path) -> Contents:
     """Return what an array file holds.
 
     Args:
@@ -72,7 +60,7 @@ def read_array_file(path: Path) -> Arrays:
     if suffix == ".npy":
         array = np.load(path, mmap_mode="r", allow_pickle=False)
         check_cells(array.size, str(path))
-        return Arrays({"performance": np.array(array)})
+        return {"performance": np.array(array)}, {}
     with path.open("rb") as file:
         is_hdf5 = file.read(4) == b"\x89HDF"
     if is_hdf5 and importlib.util.find_spec("h5netcdf") is None:
@@ -80,9 +68,9 @@ def read_array_file(path: Path) -> Arrays:
     return _read_dataset(path, "h5netcdf" if is_hdf5 else "scipy")
 
 
-def _read_dataset(path: Path, engine: str, **options: Any) -> Arrays:
+def _read_dataset(path: Path, engine: str, **options: Any) -> Contents:
     with xr.open_dataset(path, engine=engine, **options) as dataset:
-        return arrays_of_dataset(dataset, str(path))
+        return contents_of_dataset(dataset, str(path))
 
 
 def _refuse_pickles(path: Path) -> None:
@@ -94,16 +82,16 @@ def _refuse_pickles(path: Path) -> None:
             )
 
 
-def _read_npz(path: Path) -> Arrays:
+def _read_npz(path: Path) -> Contents:
     arrays = read_arrays(path, str(path))
     attrs = {key: arrays.pop(key).item() for key in NOTES if key in arrays}
     for dim, key in NAMES.items():
         if dim in arrays:
             attrs[key] = arrays.pop(dim).tolist()
-    return Arrays(arrays, attrs)
+    return arrays, attrs
 
 
-def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:
+def contents_of_dataset(dataset: xr.Dataset, origin: str) -> Contents:
     """Return the arrays of a dataset with dims in our order, whatever they are called.
 
     Args:
@@ -112,7 +100,7 @@ def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:
     """
     check_cells(sum(v.size for v in dataset.variables.values()), origin)
     if "performance" not in dataset:
-        return Arrays({str(n): dataset[n].values for n in dataset.variables})
+        return {str(n): dataset[n].values for n in dataset.variables}, {}
     cells = dataset["performance"]
     dims = [d for d in ("source", "policy", "target") if d in cells.dims]
     if len(dims) == cells.ndim:
@@ -141,18 +129,24 @@ def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:
     for key in NAMES.values():
         if isinstance(attrs.get(key), str):
             attrs[key] = json.loads(attrs[key])
-    return Arrays(arrays, attrs)
+    return arrays, attrs
 
 
-def parts_from_arrays(contents: Arrays, origin: str, choices: Choices) -> Parts:
-    """Return what arrays say.
+def table_of_arrays(
+    arrays: Mapping[str, NDArray[Any]],
+    attrs: Mapping[str, Any],
+    origin: str,
+    choices: Choices,
+) -> xr.Dataset:
+    """Return what arrays say; cells are NaN where they are empty.
 
     Args:
-        contents: the arrays, and notes on them.
+        arrays: the arrays by name.
+        attrs: notes on them, see `Contents`.
         origin: what to call them in messages.
         choices: what the user says.
     """
-    arrays, attrs = _checked(contents.arrays, origin), contents.attrs
+    arrays = _checked(arrays, origin)
     cells = arrays["performance"]
     if cells.ndim not in (2, 3) or 0 in cells.shape:
         raise InvalidInputError(
@@ -161,10 +155,7 @@ def parts_from_arrays(contents: Arrays, origin: str, choices: Choices) -> Parts:
         )
     cells = cells[:, None, :] if cells.ndim == 2 else cells
     n_sources, n_policies, n_targets = cells.shape
-    names = {dim: _names(attrs.get(key), dim, origin) for dim, key in NAMES.items()}
-    if names["target"] is not None:
-        choices.check_known(names["target"], origin)
-    provenance = attrs.get("provenance")
+    variables = {"performance": cells}
     home = arrays.get("home_performance", arrays.get("home"))
     if home is not None:
         if home.shape not in ((n_sources,), (n_sources, 1), (n_sources, n_policies)):
@@ -173,18 +164,36 @@ def parts_from_arrays(contents: Arrays, origin: str, choices: Choices) -> Parts:
                 f"one per policy, but has shape {home.shape}."
             )
         home = np.broadcast_to(home.reshape(n_sources, -1), (n_sources, n_policies))
-    return Parts(
-        performance=cells,
+        variables["home_performance"] = home
+    if (errors := arrays.get("standard_error")) is not None:
+        if errors.ndim == 2:
+            errors = errors[:, None, :]
+        variables["standard_error"] = errors
+    if "best_known" in arrays:
+        variables["best_known"] = arrays["best_known"]
+    for name, shape in (
+        ("standard_error", cells.shape),
+        ("best_known", (n_targets,)),
+    ):
+        if name in variables and variables[name].shape != shape:
+            raise InvalidInputError(
+                f"{name} of {origin} must have the shape {shape}, but has "
+                f"{variables[name].shape}."
+            )
+    sides = {"source": n_sources, "target": n_targets}
+    names = {
+        dim: _names(attrs.get(NAMES[dim]), dim, n, origin) for dim, n in sides.items()
+    }
+    if names["target"] is not None:
+        choices.check_known(names["target"], origin)
+    spaces = {dim: _space(arrays, dim, n, origin) for dim, n in sides.items()}
+    provenance = attrs.get("provenance")
+    return named(
+        make_table(variables, spaces["source"], spaces["target"]), names
+    ).assign_attrs(
         origin=origin,
         read_as=f"an array of {n_sources:,} sources and {n_targets:,} targets",
-        sources=_space(arrays, "source", origin),
-        targets=_space(arrays, "target", origin),
-        source_names=names["source"],
-        target_names=names["target"],
-        home=home,
-        best_known=arrays.get("best_known"),
         best_known_kind=str(attrs.get("best_known_kind", "given")),
-        standard_error=arrays.get("standard_error"),
         provenance=None if provenance is None else str(provenance),
         n_episodes=_episodes(attrs.get("n_episodes"), origin),
     )
@@ -211,7 +220,7 @@ def _checked(
     return numbers
 
 
-def _names(names: Any, dim: str, origin: str) -> list[str] | None:
+def _names(names: Any, dim: str, n: int, origin: str) -> list[str] | None:
     if names is None:
         return None
     kinds = str | int | float
@@ -220,7 +229,12 @@ def _names(names: Any, dim: str, origin: str) -> list[str] | None:
             f"Names of {dim}s in {origin} must be a list of texts, but are "
             f"{repr(names)[:60]}."
         )
-    return [label(name) for name in names]
+    if len(names) != n:
+        raise InvalidInputError(
+            f"There must be one name per {dim}, but {origin} has {n} {dim}s and "
+            f"{len(names)} names."
+        )
+    return [label(name).strip() for name in names]
 
 
 def _episodes(value: Any, origin: str) -> int:
@@ -237,7 +251,7 @@ def _episodes(value: Any, origin: str) -> int:
 
 
 def _space(
-    arrays: Mapping[str, NDArray[np.float64]], dim: str, origin: str
+    arrays: Mapping[str, NDArray[np.float64]], dim: str, n: int, origin: str
 ) -> Points | None:
     prefix = f"{dim}_"
     columns = {
@@ -248,7 +262,7 @@ def _space(
     if not columns:
         return None
     for name, column in columns.items():
-        if column.ndim != 1 or len(column) != len(next(iter(columns.values()))):
+        if column.shape != (n,):
             raise InvalidInputError(
                 f"{prefix}{name} of {origin} must be one number per {dim}, but has "
                 f"shape {column.shape}."

@@ -14,11 +14,17 @@ from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, MissingExtraError
 from taskspace.performance.io.arrays import FORMAT, NAMES
-from taskspace.performance.io.columns import STANDARD_ERROR, TARGET, means_something
-from taskspace.performance.io.files import FRAME_SUFFIXES, matrix_suffix, parquet
-from taskspace.performance.io.parts import contexts_of_names
+from taskspace.performance.io.frame import (
+    STANDARD_ERROR,
+    TARGET,
+    contexts_of_names,
+    is_number,
+    is_special,
+    may_hold_names,
+)
+from taskspace.performance.io.layout import BEST_KNOWN
+from taskspace.performance.io.read import FRAME_SUFFIXES, matrix_suffix, parquet
 from taskspace.performance.io.text import escaped
-from taskspace.performance.io.wide import BEST_KNOWN
 from taskspace.performance.table import provenance_of, source_space, target_space
 
 VARIABLES = ("performance", "home_performance", "best_known", "standard_error")
@@ -196,8 +202,13 @@ def _target_columns(table: xr.Dataset) -> list[str]:
             "target",
         )
     names = _names(table, "target")
-    plain = any(map(means_something, names)) or contexts_of_names(names, "") is not None
-    return [TARGET + name for name in names] if plain else names
+    means_something = any(
+        not name or is_special(name) or may_hold_names(name) or is_number(name)
+        for name in names
+    )
+    if means_something or contexts_of_names(names, "") is not None:
+        return [TARGET + name for name in names]
+    return names
 
 
 def _names(table: xr.Dataset, dim: str) -> list[str]:
