@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.certificates import Sampling
 from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
 from taskspace.policies import LinearGain
 from taskspace.systems import (
@@ -164,3 +165,57 @@ def test_python_objects_stay_out_of_files():
         PythonPolicies([[1, 2], [3]])
     with pytest.raises(InvalidInputError, match="one home an example"):
         FunctionSystem(max, [ContextAxis("x", 0.0)], examples=[1], homes=[{}, {}])
+
+
+def rated(context, aim):
+    """A cost of at least 1 + x; a policy that aims elsewhere pays the distance."""
+    return -(1 + context["x"]) - abs(context["x"] - aim)
+
+
+def least_cost(context):
+    return -(1 + context["x"])
+
+
+def test_a_reference_makes_regret_and_ratio_of_a_simulator():
+    axes = [ContextAxis("x", 0.0)]
+    targets, aims = ts.Grid(x=(0.0, 4.0, 5)), [1.0, 3.0]
+    system = FunctionSystem(rated, axes, reference=least_cost)
+    study = ts.evaluate_policies(system, aims, targets)
+    x = targets.points[:, 0]
+    away = np.abs(np.subtract.outer(aims, x))
+    np.testing.assert_array_equal(ts.loss(study, "regret"), away)
+    np.testing.assert_allclose(ts.loss(study, "ratio"), away / (1 + x), rtol=1e-12)
+    # Without it both are against the best policy of the table.
+    alone = ts.evaluate_policies(FunctionSystem(rated, axes), aims, targets)
+    np.testing.assert_array_equal(ts.loss(alone, "regret"), away - away.min(0))
+
+
+@pytest.mark.parametrize("question", ["regret <= 1.2", "ratio <= 50 %"])
+def test_a_reference_serves_fresh_samples(question):
+    """The share of contexts served, against the truth on a fine grid."""
+    axes, space = [ContextAxis("x", 0.0)], ts.Points(["x"], [[1.0], [3.0]])
+    targets, policies = ts.Grid(x=(0.0, 4.0, 41)), PythonPolicies([1.0, 3.0])
+
+    def share(system):
+        study = ts.evaluate_policies(system, policies, targets, sources=space)
+        sampling = Sampling(distribution="uniform", n_samples=2000)
+        return ts.certify(study, question, sampling=sampling).share
+
+    x = np.linspace(0, 4, 100_001)
+    away = np.abs(np.subtract.outer([1.0, 3.0], x)).min(0)
+    loss = away if question.startswith("regret") else away / (1 + x)
+    limit = 1.2 if question.startswith("regret") else 0.5
+    truth = (loss <= limit).mean()
+    found = share(FunctionSystem(rated, axes, reference=least_cost))
+    assert found is not None
+    assert truth - 0.06 < found.bound <= truth
+    assert share(FunctionSystem(rated, axes)) is None
+
+
+@pytest.mark.parametrize(("value", "says"), [("much", "a number"), (np.inf, "finite")])
+def test_a_reference_is_a_number(value, says):
+    system = FunctionSystem(
+        rated, [ContextAxis("x", 0.0)], reference=lambda context: value
+    )
+    with pytest.raises(InvalidInputError, match=says):
+        ts.evaluate_policies(system, [1.0], ts.Grid(x=(0.0, 4.0, 5)))

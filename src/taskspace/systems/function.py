@@ -113,6 +113,8 @@ class FunctionSystem(System):
         examples: policies to try the function with, for `taskspace doctor`.
         homes: the context that each example is made for, by name.
         name: what to call it in reports.
+        reference: the largest J that is possible in a context, NaN where it is not
+            known. Then `regret` and `ratio` work at new contexts too.
 
     Examples:
         >>> system = FunctionSystem(
@@ -130,6 +132,7 @@ class FunctionSystem(System):
     examples: Sequence[Any] = ()
     homes: Sequence[Mapping[str, float]] = ()
     name: str = "function"
+    reference: Callable[[dict[str, float]], float] | None = None
     id: ClassVar[str] = "function"
 
     def __post_init__(self):
@@ -169,6 +172,28 @@ class FunctionSystem(System):
         ]
         values = parallel_map(partial(_cell, self.function), pairs, self.workers)
         return np.array(values, np.float64).reshape(shape)
+
+    def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return the reference at each context, None where none was given."""
+        if self.reference is None:
+            return None
+        names = [axis.name for axis in self.axes]
+        best = np.empty(len(contexts))
+        for i, row in enumerate(contexts.tolist()):
+            context = dict(zip(names, row, strict=True))
+            value = self.reference(dict(context))
+            try:
+                best[i] = value
+            except (TypeError, ValueError) as error:
+                raise InvalidInputError(
+                    f"The reference must be a number, but at {context} it is {value!r}."
+                ) from error
+            if best[i] == np.inf:
+                raise InvalidInputError(
+                    f"The reference must be finite, or NaN where it is not known, but "
+                    f"at {context} it is inf."
+                )
+        return best
 
     def settings(self) -> dict[str, Any]:
         """Return what can be written down: functions cannot."""
