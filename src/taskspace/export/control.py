@@ -19,8 +19,9 @@ def schedule_arrays(library: PolicyLibrary) -> tuple[Array, Array]:
 
     Its "nearest" picks the library's node, borders apart, since borders of a grid lie
     halfway between neighbours. Outside the range it clamps, or raises where there is
-    one axis. It can schedule by states, their set points and the inputs' set points; where the context is another signal,
-    call `library.act` in a system of your own (examples/gain_schedule.py).
+    one axis. It can schedule by states, their set points and the inputs' set points;
+    where the context is another signal, call `library.act` in a system of your own
+    (examples/gain_schedule.py).
 
     Args:
         library: of linear gains, on a grid without logarithmic axes.

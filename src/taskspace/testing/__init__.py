@@ -1,4 +1,4 @@
-"""Checks that users run on what they add: systems, trainers, criteria.
+"""Checks that users run on what they add: systems, trainers, criteria, exporters.
 
 `check_system` gives a list of `Check`; `assert_system` is the same for pytest:
 
@@ -9,9 +9,10 @@ def test_my_system():
     assert_system(MySystem(), MyTrainer())
 ```
 
-`check_criterion` and `assert_criterion` do the same for a criterion. `checks` says what
-is checked, `liveness` finds dead context axes, `trials` makes what
-the checks need. It is the room of `taskspace doctor`.
+`check_criterion` and `assert_criterion` do the same for a criterion, `check_exporter`
+and `assert_exporter` for an exporter. `checks` says what is checked of systems,
+`liveness` finds dead context axes, `trials` makes what the checks need. It is the room
+of `taskspace doctor`.
 """
 
 from taskspace.testing.checks import (
@@ -21,6 +22,7 @@ from taskspace.testing.checks import (
     check_system,
 )
 from taskspace.testing.criteria import assert_criterion, check_criterion
+from taskspace.testing.exporters import assert_exporter, check_exporter
 from taskspace.testing.liveness import (
     dead_axes,
     environment_outcomes,
@@ -32,9 +34,11 @@ from taskspace.testing.trials import random_policies
 __all__ = [
     "Check",
     "assert_criterion",
+    "assert_exporter",
     "assert_system",
     "check_criterion",
     "check_environment",
+    "check_exporter",
     "check_system",
     "dead_axes",
     "environment_outcomes",
