@@ -5,8 +5,8 @@ by a tree of comparisons: those of a certified cover, merged where neighbours ag
 one around each of some scattered points.
 
 What is known is known of a node itself, not of the cell around it; of a box of a
-certified cover it is known of the whole box. `knows` is this rule. Whoever selects by
-other means (C, ONNX, a table) must follow it.
+certified cover it is known of the whole box. `knows` is this rule. An export that
+selects by other means (C, ONNX, a table) must follow it.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,6 @@
 """What an exporter must satisfy, ours or yours.
 
-Whoever runs an export gets the policy, the status and the action that the library
-gives: at nodes and right beside them, on borders, in boxes, at the ends of the range,
+An export that runs gives the policy, the status and the action of the library: at nodes and right beside them, on borders, in boxes, at the ends of the range,
 outside, and where a number is not finite. A status table of nodes says nothing of the
 cells around them: off its node a context is `INSIDE` (`Regions.knows`).
 """
