@@ -1,8 +1,9 @@
 """What an exporter must satisfy, ours or yours.
 
-An export that runs gives the policy, the status and the action of the library: at nodes and right beside them, on borders, in boxes, at the ends of the range,
-outside, and where a number is not finite. A status table of nodes says nothing of the
-cells around them: off its node a context is `INSIDE` (`Regions.knows`).
+An export that runs gives the policy, the status and the action of the library: at nodes
+and right beside them, on borders, in boxes, at the ends of the range, outside, and
+where a number is not finite. A status table of nodes says nothing of the cells
+around them: off its node a context is `INSIDE` (`Regions.knows`).
 """
 
 import tempfile
