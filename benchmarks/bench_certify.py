@@ -19,7 +19,7 @@ from taskspace.certificates import (
     certified_cover,
     margin_rule,
 )
-from taskspace.certificates.boxes.enclosures.search import serves_cells
+from taskspace.certificates.boxes.enclosures.node_bounds import serves_cells
 
 EPSILON = 0.1
 
@@ -83,8 +83,6 @@ def one_constant(system, space, bounds, found) -> None:
             losses,
             EPSILON,
             np.repeat(slopes[:, None, :2], fine.size, axis=1),
-            kind="proof",
-            basis="largest slope on the box",
         )
         print(
             f"one constant per source, {n} x {n} nodes: {rule.certified.mean():.1%} of "

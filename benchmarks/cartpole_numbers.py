@@ -27,7 +27,7 @@ from scipy.optimize import linprog
 
 import taskspace as ts
 from taskspace.certificates import check_on_fresh_episodes, least_assignment, play_pilot
-from taskspace.certificates.sampled.pilot import shortlist
+from taskspace.certificates.fresh import shortlist
 from taskspace.cover import greedy_cover, minimum_cover, random_cover, uniform_cover
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Mlp

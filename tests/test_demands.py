@@ -214,9 +214,8 @@ def test_one_policy_of_a_family_must_meet_all_demands():
 
 def test_a_lipschitz_constant_is_about_one_demand():
     study = ts.evaluate_policies(FAMILY, Pi([0.5], [0.2]), SPACE)
-    bounds = ts.certificates.LossBounds(rates=1.0)
     with pytest.raises(InvalidInputError, match="A Lipschitz constant answers one"):
-        ts.certify(study, ALL, bounds=bounds)
+        ts.certify(study, ALL, rates=1.0)
 
 
 def test_commands_and_experiments(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates.statements.claims import Bound, Certificate
+from taskspace.certificates.statements import Bound, Certificate
 
 SPACE = ts.Grid(k=(0.1, 8.0, 4), c=(0.1, 8.0, 4))
 SYSTEM = ts.systems.MassSpringDamper()

@@ -16,13 +16,15 @@ from taskspace.certificates import (
     Boxes,
     Certificate,
     Enclosure,
-    LossBounds,
     MsdEnclosure,
     certify,
     check_consistent,
 )
-from taskspace.certificates.boxes.enclosures.search import may_serve_nodes, serves_cells
-from taskspace.certificates.statements.claims import ContradictionError
+from taskspace.certificates.boxes.enclosures.node_bounds import (
+    may_serve_nodes,
+    serves_cells,
+)
+from taskspace.certificates.statements import ContradictionError
 from taskspace.criteria import CRITERIA as EVERY_CRITERION
 from taskspace.criteria import JUDGES
 from taskspace.errors import InvalidInputError
@@ -51,8 +53,7 @@ def random_table(seed, *, n=7, n_policies=2, provenance="exact", failures=True):
 
 def ask(table, criterion, judge, epsilon=2.0, **options):
     question = ts.Question(criterion, judge, epsilon=epsilon)
-    bounds = LossBounds(**options)
-    return certify(table, question, bounds=bounds, time_limit=0.5)
+    return certify(table, question, time_limit=0.5, **options)
 
 
 def minimum(loss, epsilon):
@@ -143,7 +144,7 @@ def test_the_gate_finds_a_planted_contradiction(low):
 
 
 def test_the_gate_is_run_by_certify(monkeypatch):
-    from taskspace.certificates.paper import geometry
+    from taskspace.certificates.paper import certify as geometry
 
     table = random_table(2, failures=False)
     wrong = Certificate(

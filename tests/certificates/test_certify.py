@@ -8,12 +8,11 @@ import taskspace as ts
 from taskspace.certificates import (
     CERTIFIERS,
     Certificate,
-    LossBounds,
     MsdEnclosure,
     certified_cover,
     certify,
 )
-from taskspace.certificates.lipschitz.grid import axis_values
+from taskspace.certificates.lipschitz import axis_values
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems import MassSpringDamper
 from tests.certificates.worlds import (
@@ -129,7 +128,7 @@ def test_a_table_alone_gives_an_estimate(msd):
     given = certify(
         table,
         ts.Question(epsilon=0.5),
-        bounds=LossBounds(rates=[1e3, 1e3]),
+        rates=[1e3, 1e3],
         time_limit=2,
     )["continuum cover"]
     assert given.kind == "proof"
@@ -169,9 +168,7 @@ def test_known_constants_certify_other_systems():
     system, policies = Sawtooth(), Sawtooth.policies(space.points[:, 0])
     table = policy_table(system, policies, space)
     study = ts.Study.of(table, system=system, policies=policies)
-    result = certify(
-        study, ts.Question(epsilon=1.1), bounds=LossBounds(rates=2.0), time_limit=2
-    )
+    result = certify(study, ts.Question(epsilon=1.1), rates=2.0, time_limit=2)
     assert result["continuum cover"].holds
     assert result["continuum cover"].kind == "proof"
     assert "if they hold" in result["continuum cover"].why
@@ -196,7 +193,7 @@ def test_what_no_enclosure_knows_is_an_estimate(monkeypatch):
 def test_what_is_sampled_or_given_is_never_a_proof(provenance, rates):
     space = ts.Grid(pole_length=(0.25, 5.0, 3), cart_mass=(0.5, 10.0, 3))
     matrix = np.full((9, 9), 100.0)
-    options = {"bounds": LossBounds(rates=rates), "time_limit": 1}
+    options = {"rates": rates, "time_limit": 1}
     for criterion in ("regret", "signed"):
         exact, other = (
             certify(
@@ -271,7 +268,7 @@ def test_inner_balls_hold_in_the_box_of_the_targets(sources):
     result = certify(
         ts.Study.of(table, system=MSD, policies=policies),
         question,
-        bounds=LossBounds(radius=1.0),
+        radius=1.0,
         time_limit=2,
     )
     assert result["inner balls"].kind == "proof"
@@ -354,7 +351,7 @@ def test_given_constants_work_for_linear_families(monkeypatch, criterion, rates)
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         question,
-        bounds=LossBounds(rates=rates),
+        rates=rates,
         time_limit=2,
     )
     last = result["continuum cover"]
@@ -403,7 +400,7 @@ def test_an_enclosure_of_ones_own_is_used():
     result = certify(
         ts.Study.of(table, system=MSD),
         question,
-        bounds=LossBounds(enclosure=own),
+        bounds=own,
         time_limit=20,
     )
     assert "our own bounds" in result["continuum cover"].why
@@ -411,7 +408,7 @@ def test_an_enclosure_of_ones_own_is_used():
         certify(
             ts.Study.of(table, system=MSD),
             ts.Question("signed", epsilon=0.5),
-            bounds=LossBounds(enclosure=own),
+            bounds=own,
         )
 
 

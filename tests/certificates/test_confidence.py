@@ -11,15 +11,13 @@ from scipy import stats
 import taskspace as ts
 from taskspace.certificates import (
     BettingTests,
-    Distribution,
-    Sampling,
     certify,
     check_on_fresh_episodes,
-    distribution_of,
+    law_of,
     served_share,
     share_bound,
 )
-from taskspace.certificates.sampled.episodes import CERTIFIED, REFUTED, UNDECIDED
+from taskspace.certificates.fresh import CERTIFIED, REFUTED, UNDECIDED
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems import ContextAxis
@@ -171,7 +169,7 @@ def test_share_bounds_are_wrong_no_more_often_than_stated(option, truth):
     for seed in range(repeats):
         found = served_share(
             lambda rows, before: rows[:, 0] < truth,
-            distribution_of("uniform", LINE),
+            law_of("uniform", LINE),
             QUESTION,
             confidence=1 - level,
             seed=seed,
@@ -186,7 +184,7 @@ def test_share_bounds_are_wrong_no_more_often_than_stated(option, truth):
 def test_draws_until_the_bound_is_high_enough():
     found = served_share(
         lambda rows, before: np.ones(len(rows), bool),
-        distribution_of("uniform", LINE),
+        law_of("uniform", LINE),
         QUESTION,
         target_share=0.99,
         seed=0,
@@ -197,7 +195,7 @@ def test_draws_until_the_bound_is_high_enough():
     assert found.certificate.kind == "confidence"
     fixed = served_share(
         lambda rows, before: rows[:, 0] < 0.9,
-        distribution_of("uniform", LINE),
+        law_of("uniform", LINE),
         QUESTION,
         n_samples=688,
         seed=0,
@@ -215,7 +213,7 @@ def test_draws_until_the_bound_is_high_enough():
         with pytest.raises(InvalidInputError):
             served_share(
                 lambda rows, before: rows[:, 0] > 0,
-                distribution_of("uniform", LINE),
+                law_of("uniform", LINE),
                 QUESTION,
                 seed=0,
                 **wrong,
@@ -225,39 +223,38 @@ def test_draws_until_the_bound_is_high_enough():
 def test_laws(tmp_path):
     rng = np.random.default_rng(0)
     space = ts.Grid(a=(1.0, 100.0, 3), b=(2.0, 3.0, 2))
-    even = distribution_of("uniform", space).sample(4000, rng)
+    even = law_of("uniform", space).sample(4000, rng)
     assert even.min(0) == pytest.approx([1, 2], abs=0.1)
     assert np.median(even[:, 0]) == pytest.approx(50, abs=3)
-    log = distribution_of("loguniform", space).sample(4000, rng)
+    log = law_of("loguniform", space).sample(4000, rng)
     assert np.median(log[:, 0]) == pytest.approx(10, rel=0.1)
     file = tmp_path / "contexts.csv"
     file.write_text("b,a\n2.5,7\n2.25,9\n")
-    rows = distribution_of(file, space).sample(50, rng)
+    rows = law_of(file, space).sample(50, rng)
     assert {tuple(r) for r in rows} == {(7.0, 2.5), (9.0, 2.25)}
     file.write_text("b;a\n2,5;7\n2,25;9\n", encoding="utf-16")  # of a spreadsheet
     np.testing.assert_array_equal(
-        distribution_of(file, space).contents, [[7.0, 2.5], [9.0, 2.25]]
+        law_of(file, space).contents, [[7.0, 2.5], [9.0, 2.25]]
     )
-    with pytest.raises(InvalidInputError, match="neither"):
-        distribution_of("normal", space)
+    with pytest.raises(InvalidInputError, match=r"or of scipy\.stats"):
+        law_of("normal", space)
     with pytest.raises(InvalidInputError, match="contexts above 0"):
-        distribution_of("loguniform", LINE)
+        law_of("loguniform", LINE)
     file.write_text("a\n1\n")
     with pytest.raises(InvalidInputError, match="b are missing"):
-        distribution_of(file, space)
+        law_of(file, space)
 
 
 @pytest.mark.parametrize("option", [{"n_samples": 5}, {"target_share": 0.5}])
 def test_a_number_of_samples_without_a_distribution_is_refused(option):
     with pytest.raises(InvalidInputError, match="distribution='uniform'"):
-        Sampling(**option)
-    assert Sampling(distribution="uniform", **option).pilot is None
+        ts.certify(ts.study_from(np.zeros((2, 2))), "regret <= 1", **option)
 
 
 def test_a_confidence_that_is_none_is_refused_before_any_work():
     for wrong in (0.0, 1.0, float("nan")):
         with pytest.raises(InvalidInputError, match="confidence"):
-            Sampling(confidence=wrong)
+            ts.certify(ts.study_from(np.zeros((2, 2))), "regret <= 1", confidence=wrong)
 
 
 def test_certify_draws_for_exact_systems_and_plain_functions():
@@ -269,7 +266,8 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     result = certify(
         study,
         question,
-        sampling=Sampling(distribution="uniform", n_samples=700),
+        distribution="uniform",
+        n_samples=700,
         time_limit=30,
     )
     share = result.share
@@ -278,7 +276,7 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     few = certify(
         study,
         ts.Question("regret", epsilon=0.05),
-        sampling=Sampling(distribution="loguniform"),
+        distribution="loguniform",
         time_limit=4,
     )
     assert few.share.bound < 0.99
@@ -295,7 +293,8 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     found = certify(
         ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=0.6),
-        sampling=Sampling(distribution="uniform", n_samples=700),
+        distribution="uniform",
+        n_samples=700,
         time_limit=4,
     )
     values = found["share of contexts"].values
@@ -488,7 +487,7 @@ def test_the_winners_curse_is_shown_and_removed():
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         question,
-        sampling=Sampling(max_episodes=2048),
+        max_episodes=2048,
         time_limit=10,
     )
     # Shown: selection believes that lucky sources serve every target ...
@@ -504,18 +503,15 @@ def test_the_winners_curse_is_shown_and_removed():
 
 
 def test_a_law_of_ones_own():
-    distribution = Distribution(
-        "from a triangle", ("x",), lambda n, rng: rng.triangular(0, 0, 1, (n, 1))
-    )
     found = served_share(
         lambda rows, before: rows[:, 0] < 0.9,
-        distribution,
+        law_of({"x": stats.triang(0)}, LINE),
         QUESTION,
         n_samples=1000,
         seed=0,
     )
     assert 0.97 < found.bound < 0.99
-    assert "drawn from a triangle" in found.certificate.why
+    assert "drawn with x ~ triang" in found.certificate.why
 
 
 def test_undecided_targets_are_named_with_the_episodes_they_need():

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.certificates import Boxes, LipschitzEnclosure
+from taskspace.certificates.boxes.certified_cover import certified_cover
 from taskspace.certificates.boxes.check import (
     CERTIFIED,
     OPEN,
@@ -11,8 +13,6 @@ from taskspace.certificates.boxes.check import (
     box_edges,
     certify_cover,
 )
-from taskspace.certificates.boxes.enclosures import Boxes, LipschitzEnclosure
-from taskspace.certificates.boxes.search import certified_cover
 from taskspace.errors import InvalidInputError
 from tests.certificates.worlds import (
     MSD,

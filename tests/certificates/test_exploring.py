@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taskspace as ts
-from taskspace.certificates import Sampling, certify
-from taskspace.certificates.sampled.pilot import least_assignment, play_pilot, shortlist
+from taskspace.certificates import certify
+from taskspace.certificates.fresh import least_assignment, play_pilot, shortlist
 from taskspace.errors import InvalidInputError
 from taskspace.systems.episodic import FIRST_FRESH, standard_error
 from tests.certificates.test_confidence import Lottery, lottery
@@ -115,7 +115,8 @@ def certified(pilot, seed):
     return certify(
         ts.Study.of(table, system=system, policies=policies),
         ts.Question("floor", epsilon=-0.93),
-        sampling=Sampling(max_episodes=1024, pilot=pilot),
+        max_episodes=1024,
+        pilot=pilot,
         time_limit=20,
     )["fresh episodes"]
 
@@ -139,7 +140,7 @@ def test_sources_are_numbered_as_in_the_whole_table():
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         FLOOR,
-        sampling=Sampling(pilot=(1, 64)),
+        pilot=(1, 64),
         time_limit=20,
     )
     assert result.fresh.assignment.tolist() == [1, 1]

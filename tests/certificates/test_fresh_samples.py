@@ -7,21 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import taskspace as ts
 from taskspace.certificates import (
-    Distribution,
-    Sampling,
     certify,
     check_on_fresh_episodes,
-    distribution_of,
+    law_of,
     play_pilot,
     served_share,
     share_bound,
 )
-from taskspace.certificates.identity import sample_seed
-from taskspace.certificates.sampled import share as chance
-from taskspace.certificates.sampled.episodes import CERTIFIED, REFUTED, UNDECIDED
+from taskspace.certificates import draws as chance
+from taskspace.certificates.fresh import CERTIFIED, REFUTED, UNDECIDED
+from taskspace.certificates.proof_subject import sample_seed
 from taskspace.policies import LinearGain, Mlp, Policy
 from taskspace.systems import (
     ContextAxis,
@@ -105,7 +104,8 @@ def test_failing_contexts_that_become_targets_do_not_flatter_the_share():
         share = certify(
             ts.Study.of(table, system=system, policies=policies),
             ts.Question("floor", epsilon=-1.0),
-            sampling=Sampling(distribution="uniform", n_samples=688),
+            distribution="uniform",
+            n_samples=688,
         ).share
         assert share.bound < 0.95  # the truth, but for 1e-5
         found.append({*share.failures[:, 0]})
@@ -222,7 +222,9 @@ def test_the_pilot_the_judges_and_the_draws_never_meet(monkeypatch):
     result = certify(
         ts.Study.of(table, system=system, policies=policies),
         FLOOR,
-        sampling=Sampling(pilot=(2, 64), distribution="uniform", n_samples=50),
+        pilot=(2, 64),
+        distribution="uniform",
+        n_samples=50,
         time_limit=20,
     )
     assert {e for e in seen if e < FIRST_FRESH} == set(range(16, 80))
@@ -257,7 +259,8 @@ def drawn_contexts(monkeypatch, distribution, question=QUESTION, end=2.0):
         certify(
             ts.Study.of(table, system=system, policies=policies),
             question,
-            sampling=Sampling(distribution=distribution, n_samples=30),
+            distribution=distribution,
+            n_samples=30,
             time_limit=5,
         )
     return rows
@@ -276,12 +279,14 @@ def test_draws_depend_on_what_is_judged(monkeypatch, tmp_path):
     one = drawn_contexts(monkeypatch, file)
     file.write_text("x\n" + "\n".join(map(str, range(999, -1, -1))))
     assert drawn_contexts(monkeypatch, file) != [999 - x for x in one]
-    # A distribution of one's own is code: its draws are new every time, unless it
-    # says what tells it from others.
-    own = Distribution("from 0 to 1", ("x",), lambda n, rng: rng.random((n, 1)))
-    assert drawn_contexts(monkeypatch, own) != drawn_contexts(monkeypatch, own)
-    told = replace(own, contents="from 0 to 1")
+    # A frozen distribution for each axis says what it is. One for all axes is code:
+    # its draws are new every time.
+    told, other = {"x": stats.uniform(0, 1)}, {"x": stats.uniform(0, 0.5)}
     assert drawn_contexts(monkeypatch, told) == drawn_contexts(monkeypatch, told)
+    half = np.array(drawn_contexts(monkeypatch, other))
+    assert not np.allclose(2 * half, drawn_contexts(monkeypatch, told))
+    own = stats.uniform(0, 1)
+    assert drawn_contexts(monkeypatch, own) != drawn_contexts(monkeypatch, own)
 
 
 # --- targets without a source, and returns of −inf ------------------------------------
@@ -359,7 +364,7 @@ def wrong_bounds(**options):
         Shares of repetitions in which the bound of `served_share` is too high, and
         that of all the draws that time allowed, each at the full level.
     """
-    distribution, wrong = distribution_of("uniform", LINE), np.zeros(2)
+    distribution, wrong = law_of("uniform", LINE), np.zeros(2)
     for seed in range(REPEATS):
         careless = [0.0]
         n_served = [0]
@@ -397,7 +402,7 @@ def test_the_level_holds_whatever_the_clock_depends_on(monkeypatch, option):
 
 def test_looks_are_at_numbers_chosen_before(monkeypatch):
     monkeypatch.setattr(chance, "Clock", FakeClock)
-    distribution = distribution_of("uniform", LINE)
+    distribution = law_of("uniform", LINE)
 
     def play(rows, before):
         FakeClock.now += 1e-3 * len(rows)

@@ -9,7 +9,10 @@ import taskspace as ts
 from taskspace.certificates.boxes.enclosures import Boxes, msd_bounds
 from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure
 from taskspace.certificates.boxes.enclosures.msd_bounds import point
-from taskspace.certificates.boxes.enclosures.search import may_serve_nodes, serves_cells
+from taskspace.certificates.boxes.enclosures.node_bounds import (
+    may_serve_nodes,
+    serves_cells,
+)
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import MassSpringDamper

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates.lipschitz.grid import (
+from taskspace.certificates.lipschitz import (
     cell_radii,
     estimate_rates,
     margin_rule,
@@ -255,14 +255,14 @@ def test_8_an_anchored_rate_does_not_bound_what_is_between_nodes():
     # The printed shrink with L = 0.9 would grant the cell of node 0.9 ...
     assert loss[9] <= 0.3 - anchored.max() * 0.05
     assert flat_then_steep(0.95) == pytest.approx(0.45)  # ... where D exceeds 0.3.
-    wrong = margin_rule(grid, loss, 0.3, anchored.max(), kind="proof", basis="L")
+    wrong = margin_rule(grid, loss, 0.3, anchored.max())
     assert wrong.certified[9]
     # A two-point constant does not.
-    ours = margin_rule(grid, loss, 0.3, 9.0, kind="proof", basis="Λ")
+    ours = margin_rule(grid, loss, 0.3, 9.0)
     assert not ours.certified[9]
     assert ours.certified[:9].sum() == 0  # 9 · 0.05 = 0.45 > 0.3 everywhere
     local = np.where(grid.points <= 0.8, 0.0, 9.0)  # Λ near each node
-    ours = margin_rule(grid, loss, 0.3, local, kind="proof", basis="Λ near the node")
+    ours = margin_rule(grid, loss, 0.3, local)
     assert ours.certified[:9].all()
     assert not ours.certified[9:].any()
 
@@ -277,31 +277,29 @@ def test_8_the_margin_rule_is_sound(seed):
     exact = 3 * np.abs(x - centres[:, None]).min(0)
     cell = np.abs(x[:, None] - grid.points[:, 0]).argmin(1)
     for epsilon in (2.0, 3.0, 4.0):
-        rule = margin_rule(grid, losses, epsilon, 3.0, kind="proof", basis="known")
+        rule = margin_rule(grid, losses, epsilon, 3.0)
         assert (exact[rule.certified[cell]] <= epsilon + 1e-12).all()
 
 
 def test_8_half_the_constant_is_caught_on_a_tight_instance():
     grid = ts.Grid(x=(0.0, 2.0, 3))
     losses = 3 * grid.points[:, 0][None]  # J = −3x, source 0: Λ = 3 exactly
-    rule = margin_rule(grid, losses, 3.8, 3.0, kind="proof", basis="")
+    rule = margin_rule(grid, losses, 3.8, 3.0)
     assert rule.certified.tolist() == [True, False, False]
-    half = margin_rule(grid, losses, 3.8, 1.5, kind="proof", basis="")
+    half = margin_rule(grid, losses, 3.8, 1.5)
     assert half.certified.tolist() == [True, True, False]
     assert abs(1.49 - grid.points[1, 0]) < abs(1.49 - grid.points[2, 0])
     assert 3 * 1.49 > 3.8  # in the cell that half the constant certified
 
 
-def test_8_estimated_constants_are_labelled():
+def test_8_constants_are_estimated_from_steps():
     grid = ts.Grid(x=(0.0, 1.0, 21), y=(0.0, 1.0, 21))
     loss = np.abs(grid.points - 0.5).sum(1)[None]
     rates = estimate_rates(grid, loss, safety=1.0)
     assert rates.shape == (1, grid.size, 2)
     assert rates.max() == pytest.approx(1.0)
-    rule = margin_rule(grid, loss, 2.0, rates, kind="estimate", basis="steps")
-    assert rule.certificate.holds
-    assert rule.certificate.kind == "estimate"
-    assert "estimate" in rule.certificate.why
+    rule = margin_rule(grid, loss, 2.0, rates)
+    assert rule.holds
     failing = np.where(np.arange(grid.size) == 0, np.inf, loss)
     assert np.isinf(estimate_rates(grid, failing)[0, 1]).any()
 

@@ -5,113 +5,113 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 
 import taskspace
-from taskspace.certificates.statements.words import (
-    BoxFacts,
-    FreshFacts,
-    PilotFacts,
-    Shares,
-    margin_sentence,
-)
-from taskspace.questions import Question
+import taskspace as ts
+from taskspace.certificates.boxes.check import certify_cover
+from taskspace.certificates.fresh import CERTIFIED, UNDECIDED, FreshCheck
 from taskspace.systems.base import PROVENANCE_WORDS, Provenance
+from tests.certificates.worlds import msd_enclosure
 
-SERVED = BoxFacts(
-    question=Question("regret", epsilon=0.2),
-    names=["k"],
-    holds=True,
-    size=2,
-    n_policies=1,
-    n_open=0,
-    shares=Shares(1.0, 0.0, 0.0),
-    witness=None,
-    basis="interval arithmetic",
-    n_sources=9,
+SPACE = ts.Grid(k=(0.5, 4.0, 9))
+EDGES = [np.linspace(0.5, 4.0, 33), np.array([1.0]), np.array([1.0])]
+BOUNDS = msd_enclosure(SPACE)
+AXES = ("k", "c", "m")
+SERVED = replace(
+    certify_cover(BOUNDS, [3, 6], EDGES, 0.5, axes=AXES), n_candidates=4, lower_bound=1
 )
-FAILS = replace(SERVED, holds=False, shares=Shares(0.5, 0.25, 0.25), witness={"k": 1.5})
-OPEN = replace(FAILS, witness=None, n_open=3)
-TIME = "Time was up: a larger time limit may find a cover."
+FAILS = replace(
+    certify_cover(BOUNDS, [0, 1], EDGES, 1e-3, axes=AXES),
+    n_candidates=4,
+    lower_bound=1,
+)
+OPEN = replace(
+    certify_cover(BOUNDS, [0, 1], EDGES, 1e-3, axes=AXES, time_limit=0.0),
+    n_candidates=4,
+    lower_bound=1,
+)
+
+
+def why(cover, **facts):
+    return replace(cover, **facts).certificate.why
 
 
 def test_what_holds_for_all_sources_is_not_said_of_the_candidates():
-    among = replace(SERVED, n_candidates=4, bound_candidates=2)
-    assert among.sentence.endswith("No fewer of 4 candidates among the 9 sources do.")
-    both = replace(among, bound=1)
-    assert "4 candidates among" in both.sentence
-    assert both.sentence.endswith("At least 1 of the 9 sources are needed.")
-    proven = replace(among, bound=2)
-    assert "candidates" not in proven.sentence
-    assert proven.sentence.endswith("No fewer of the 9 sources do.")
-
-
-def test_a_lower_bound_of_one_is_news_only_beside_a_cover():
-    assert replace(OPEN, bound=1).sentence == OPEN.sentence
-    assert replace(OPEN, bound=2).sentence.endswith(
-        "At least 2 of the 9 sources are needed."
+    assert SERVED.holds
+    among = {"bound_candidates": 2}
+    assert why(SERVED, **among).endswith(
+        "No fewer of 4 candidates among the 9 sources do."
     )
-    assert "are needed" in replace(SERVED, bound=1).sentence
+    proven = why(SERVED, lower_bound=2, **among)
+    assert "candidates" not in proven
+    assert proven.endswith("No fewer of the 9 sources do.")
 
 
-def test_the_time_is_named_once_and_only_where_more_of_it_may_help():
-    assert replace(FAILS, is_time_up=True).sentence == f"{FAILS.sentence} {TIME}"
-    # An open check names the time limit in its own sentence.
-    assert replace(OPEN, is_time_up=True).sentence == OPEN.sentence
-    assert OPEN.sentence.count("time limit") == 1
-    assert replace(SERVED, is_time_up=True).sentence == SERVED.sentence
-    hopeless = replace(FAILS, uncoverable={"k": 3.0}, is_time_up=True)
-    assert TIME not in hopeless.sentence
-    # It does not depend on words that a basis happens to use.
-    told = replace(FAILS, basis="a table with a time limit", is_time_up=True)
-    assert told.sentence.endswith(TIME)
+def test_a_lower_bound_of_one_is_no_news():
+    for cover in (SERVED, OPEN, FAILS):
+        assert "are needed" not in why(cover)
+    for cover in (OPEN, FAILS):
+        said = why(cover, lower_bound=2)
+        assert said.endswith("At least 2 of the 9 sources are needed.")
+
+
+def test_a_limit_that_ended_the_search_is_said():
+    assert FAILS.witnesses
+    assert not OPEN.witnesses
+    for cover in (FAILS, OPEN):
+        ended = why(cover, is_time_up=True)
+        assert ended == f"{why(cover)} The time limit ended the search."
+    ended = why(SERVED, is_time_up=True)
+    assert ended == f"{why(SERVED)} The time limit ended the search for fewer."
+    assert "time" not in why(SERVED, is_time_up=True, lower_bound=2)
+    hopeless = why(FAILS, uncoverable=np.array([3.0, 1.0, 1.0]), is_time_up=True)
+    assert "time limit" not in hopeless
 
 
 def test_no_cover_exists_says_where_and_nothing_of_bounds():
-    hopeless = replace(FAILS, uncoverable={"k": 3.0}, bound=2)
-    assert hopeless.sentence == (
-        "No cover of the whole box exists: none of the 9 sources manages k = 3. "
-        "These 2 certainly serve 50 % of it; 25 % is refuted (parts that hold a "
-        "context which none serves), 25 % is open."
+    said = why(FAILS, uncoverable=np.array([3.0, 1.0, 1.0]), lower_bound=2)
+    assert said.startswith(
+        "No cover of the whole box exists: none of the 9 sources serves k = 3. These 2 "
+        "controllers certainly serve "
     )
+    assert said.endswith("% is open.")
 
 
 def test_between_nodes_says_what_the_nodes_had():
-    some = replace(FAILS, nodes=(7, 8))
-    assert some.sentence == (
-        f"The 2 sources that serve 7 of the 8 nodes, between nodes. {FAILS.sentence}"
+    some = why(FAILS, of_grid=(1.0, 7, 8))
+    assert (
+        some == f"The sources that serve 7 of the 8 nodes, between nodes. {why(FAILS)}"
     )
-    assert "serve every node," in replace(FAILS, nodes=(8, 8)).sentence
-    assert replace(SERVED, nodes=(8, 8)).sentence == SERVED.sentence
+    assert "serve every node," in why(FAILS, of_grid=(1.0, 8, 8))
+    assert why(SERVED, of_grid=(1.0, 8, 8)) == why(SERVED)
 
 
-def test_fresh_episodes_say_how_the_sources_were_selected():
-    fresh = FreshFacts(
-        question=SERVED.question,
+def test_fresh_episodes_say_what_was_decided():
+    fresh = FreshCheck(
+        question=ts.Question("regret", epsilon=0.2),
         confidence=0.95,
-        n_targets=4,
-        n_certified=4,
-        n_refuted=0,
-        n_undecided=0,
-        n_untried=0,
-        n_reassigned=1,
-        n_added=0,
-        n_episodes=1200,
+        status=np.full(4, CERTIFIED, np.int8),
+        assignment=np.array([0, 0, 1, 1]),
+        before=np.array([0, 0, 1, 0]),
+        n_episodes=np.full(4, 300),
+        expected=np.full(4, np.inf),
+        targets=ts.Points(["x"], np.arange(4.0)),
+        source_contexts=ts.Points(["x"], np.arange(2.0)),
+        is_cut=True,
     )
-    assert fresh.sentence.endswith(
+    assert fresh.certificate.why.endswith(
         "(confidence 95 %, 1,200 fresh episodes). 1 target of these by another "
         "selected source."
     )
-    chosen = replace(fresh, pilot=PilotFacts(6, 400, 2))
-    assert chosen.sentence == (
-        f"{fresh.sentence} Selected were 2 sources of a shortlist of 6, on 400 other "
-        "episodes."
+    status = np.array([CERTIFIED] * 3 + [UNDECIDED], np.int8)
+    part = replace(fresh, status=status)
+    assert "1 undecided. Undecided: x = 3. Their means" in part.certificate.why
+    assert part.certificate.why.endswith(
+        "The time limit ended it: a longer one may decide more."
     )
-    part = replace(fresh, n_certified=3, n_undecided=1, n_reassigned=0, is_cut=True)
-    assert part.sentence.endswith(
-        "1 undecided. The time limit ended it: a longer one may decide more."
-    )
-    assert replace(part, is_cut=False).sentence.endswith("1 undecided.")
+    assert "time limit" not in replace(part, is_cut=False).certificate.why
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,16 @@ def test_fresh_episodes_say_how_the_sources_were_selected():
     ],
 )
 def test_a_margin_says_what_it_rests_on(provenance, last):
-    said = margin_sentence(3, "Λ is 2.", is_estimate=True, provenance=provenance)
-    assert said.startswith("3 cells are open: their nodes keep no margin of Λδ. Λ is 2")
-    assert said.endswith(last)
-    more = margin_sentence(
-        3, "Λ is 2.", is_estimate=True, provenance=provenance, reason="No bounds."
+    points = ts.Points(["x"], np.arange(4.0))
+    table = ts.performance.table_from_matrix(
+        -np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))),
+        sources=points,
+        targets=points,
+        provenance=provenance,
     )
-    assert more == f"{said} No bounds."
+    said = ts.certify(table, "regret <= 1")["continuum cover"].why
+    assert "cells are open: their nodes keep no margin of Λδ. Λ from" in said
+    assert said.endswith(last)
 
 
 def _readers(code: str) -> list[int]:

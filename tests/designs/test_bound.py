@@ -7,9 +7,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.designs import bound_all_gains
-from taskspace.designs.bodies import make_bodies
 from taskspace.designs.bound import fewer_contexts
 from taskspace.designs.gain_boxes import GainBoxes
+from taskspace.designs.gain_sets import make_bodies
 from taskspace.designs.tasks import make_tasks
 from taskspace.systems import ContextAxis, LinearFamily
 

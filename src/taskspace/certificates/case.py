@@ -1,82 +1,106 @@
-"""What certifiers work on: a study, a question, options, and what is found so far."""
+"""What certifiers work on, and the list of certifiers.
 
+A certifier is a function of a `Case` that returns certificates, none where it has
+nothing to say. It is registered by a decorator beside its definition, here or in a
+user's package:
+
+    @certifier("my statement", before="continuum")
+    def certify_mine(case: Case) -> list[Certificate]: ...
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from taskspace._util.arrays import Array
+from taskspace._util.betting import check_confidence
 from taskspace._util.clock import Clock
+from taskspace.certificates.boxes.box_search import SLACKS, counted_cover
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
-from taskspace.certificates.boxes.enclosures.lipschitz import check_rates
-from taskspace.certificates.boxes.shrink import SLACKS
-from taskspace.certificates.lipschitz.constants import refute_rates
-from taskspace.certificates.options import LossBounds, Sampling
-from taskspace.certificates.result import Findings
-from taskspace.cover import Cover, minimum_cover, settle_ties
+from taskspace.certificates.statements import Certificate
+from taskspace.cover import Cover, settle_ties
 from taskspace.cover.tolerance.thresholds import TableLosses, Thresholds
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
-from taskspace.policies import Policy
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
 from taskspace.spaces import Grid, Points
-from taskspace.systems.base import Provenance, System
+from taskspace.systems.base import Provenance
 
 MAX_PAIRS = 2**31
 """Pairs of a source and a target up to which smaller tolerances are looked at too."""
-# Of the time, to look for the cover of least worst loss among those of a size.
-LEAST_SHARE = 0.05
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, kw_only=True)
 class Case:
-    """A study, a question and options, and what is found from them on first use.
+    """A study, a question, what `certify` was told, and what was found so far.
 
     Args:
         study: what is known.
         question: what is asked.
-        sampling: how much is sampled, and from what.
-        bounds: what is known of the losses between the targets.
-        selection: numbers of the sources to certify; None to search for them.
+        selection: indices of the sources to certify; None to search for them.
+        confidence: of statements from fresh episodes and from drawn contexts.
+        max_episodes: fresh episodes for each source that is tried at a target.
+        pilot: sources and episodes of a pilot, see `certify`.
+        distribution: what contexts are drawn from, see `certify`.
+        n_samples: how many contexts to draw.
+        target_share: draw until the bound on the share is above this.
+        radius: r of the loss rates; None for the default.
+        rates: Lipschitz constants of the losses that the user knows.
+        bounds: the user's own bounds over boxes.
         seed: of the cover engine, and of samples together with all that they judge.
         progress: told what is being done.
         clock: of the whole command.
-        findings: what certifiers have found so far.
+        found: what certifiers leave for those after them and for the result.
+        rate_check: how `rates` were compared with the table.
     """
 
     study: Study
     question: Question
-    sampling: Sampling = field(default_factory=Sampling)
-    bounds: LossBounds = field(default_factory=LossBounds)
     selection: ArrayLike | None = None
+    confidence: float = 0.999
+    max_episodes: int = 4096
+    pilot: tuple[int, int] | None = None
+    distribution: Any = None
+    n_samples: int | None = None
+    target_share: float | None = None
+    radius: float | None = None
+    rates: ArrayLike | None = None
+    bounds: Enclosure | None = None
     seed: int = 0
     progress: Progress = silent
     clock: Clock = field(default_factory=Clock)
-    findings: Findings = field(default_factory=Findings)
+    found: dict[str, Any] = field(default_factory=dict)
+    rate_check: str = ""
 
-    @property
+    def __post_init__(self):
+        check_confidence(self.confidence)
+        for name in ("n_samples", "target_share"):
+            if self.distribution is None and getattr(self, name) is not None:
+                raise InvalidInputError(
+                    f"{name} says how many contexts to draw, but no distribution is "
+                    "given. Say what to draw them from: distribution='uniform'."
+                )
+        if self.rates is not None:
+            self.question.check_single("A Lipschitz constant")
+        if isinstance(self.distribution, Path):
+            self.distribution = str(self.distribution)
+
+    @cached_property
     def table(self) -> xr.Dataset:
         """The performance table, with the score that the criterion reads."""
         return self.question.table_of(self.study)
 
-    @property
+    @cached_property
     def provenance(self) -> Provenance:
         """Where the numbers come from that the question reads."""
         return self.question.provenance_of(self.study)
-
-    @property
-    def system(self) -> System | None:
-        """The tasks, if they are known."""
-        return self.study.system
-
-    @property
-    def policies(self) -> Policy | None:
-        """The policies of all sources, if they are at hand."""
-        return self.study.policies
 
     @property
     def sources(self) -> Grid | Points | None:
@@ -85,11 +109,6 @@ class Case:
         if sources and targets and sources.names == targets.names:
             return sources
         return None
-
-    @property
-    def targets(self) -> Grid | Points | None:
-        """Contexts of the targets, if they have some."""
-        return self.study.targets
 
     @cached_property
     def sets(self) -> list[TargetSets]:
@@ -105,26 +124,25 @@ class Case:
     @cached_property
     def cover(self) -> Cover:
         """Minimum cover of the table's targets, or what the given selection serves."""
-        limit = 0.25 * self.clock.left
-        fewest = minimum_cover(self.sets[0], time_limit=limit, seed=self.seed)
+        fewest = counted_cover(self.sets[0], self.clock, self.seed)
         if self.selection is not None:
             return self._serve_with(self.selection, fewest)
-        limit = LEAST_SHARE * self.clock.left
+        limit = self.clock.left
         return settle_ties(
             fewest, self.table, self.question, time_limit=limit, seed=self.seed
         )
 
     def _serve_with(self, selection: ArrayLike, fewest: Cover) -> Cover:
-        """Return what given sources serve, beside the bound on how few could."""
+        """Return what given sources serve, with the bound on how few could."""
         n = fewest.n_sources
-        numbers = np.asarray(selection).reshape(-1)
-        whole = np.issubdtype(numbers.dtype, np.integer)
-        if not whole or not len(numbers) or not ((numbers >= 0) & (numbers < n)).all():
+        indices = np.asarray(selection).reshape(-1)
+        whole = np.issubdtype(indices.dtype, np.integer)
+        if not whole or not len(indices) or not ((indices >= 0) & (indices < n)).all():
             raise InvalidInputError(
                 f"selection must hold numbers of sources, 0 to {n - 1}, at least one, "
-                f"but got {numbers.tolist()}."
+                f"but got {indices.tolist()}."
             )
-        sources = np.unique(numbers).astype(np.int64)
+        sources = np.unique(indices).astype(np.int64)
         assignment = self.question.assign(self.table, sources)
         served = int((assignment >= 0).sum())
         is_full = served + len(fewest.uncoverable) == fewest.n_targets
@@ -141,79 +159,83 @@ class Case:
             stop_reason="given",
         )
 
-    @property
-    def enclosure(self) -> Enclosure | None:
-        """Bounds over boxes of true contexts: the user's, or those of the system."""
-        return self._enclosure[0]
-
-    @property
-    def no_enclosure_reason(self) -> str:
-        """Why there are no bounds over boxes, empty where it is not known."""
-        return self._enclosure[1]
-
     @cached_property
-    def _enclosure(self) -> tuple[Enclosure | None, str]:
-        question, study = self.question, self.study
-        enclosure = self.bounds.enclosure
-        if enclosure is None:
+    def enclosure(self) -> tuple[Enclosure | None, str]:
+        """Bounds over boxes of true contexts, None and why where there are none."""
+        question, study, own = self.question, self.study, self.bounds
+        if own is None:
             if study.system is None or study.targets is None:
                 return None, ""
+            # Only `signed` compares with homes, and it has no losses without them.
+            homes = study.system.contexts(study.sources or study.targets)
+            if study.sources is None:
+                homes = np.repeat(homes[:1], study.n_sources, axis=0)
             exact = question.measured_with(None)
-            return find_enclosure(study.system, self.policies, self._homes, exact)
-        if enclosure.question.key != question.key:
+            return find_enclosure(study.system, study.policies, homes, exact)
+        if own.question.key != question.key:
             raise InvalidInputError(
                 f"The enclosure must be for {question.key!r} (criterion and policy), "
-                f"but is for {enclosure.question.key!r}."
+                f"but is for {own.question.key!r}."
             )
-        if enclosure.n_sources != study.n_sources:
+        if own.n_sources != study.n_sources:
             raise InvalidInputError(
                 f"The enclosure must be for the {study.n_sources} sources of the "
-                f"table, in their order, but has {enclosure.n_sources}."
+                f"table, in their order, but has {own.n_sources}."
             )
-        return enclosure, ""
+        return own, ""
 
-    @property
-    def _homes(self) -> Array:
-        """Full context rows of the sources; any of the range where they have none.
 
-        Only `signed` compares with them, and it has no losses without them.
-        """
-        study = self.study
-        assert study.system is not None
-        assert study.targets is not None
-        if study.sources is not None:
-            return study.system.contexts(study.sources)
-        rows = study.system.contexts(study.targets)
-        return np.repeat(rows[:1], study.n_sources, axis=0)
+Certifier = Callable[[Case], list[Certificate]]
 
-    @cached_property
-    def rates(self) -> Array | None:
-        """Lipschitz constants that the user knows, of the system's axes if it has."""
-        names = None if self.targets is None else tuple(self.targets.names)
-        if self.system is not None:
-            names = tuple(axis.name for axis in self.system.axes)
-        constants = self.bounds.rates
-        if constants is None or names is None:
-            return None
-        return check_rates(constants, names)
 
-    @property
-    def target_rates(self) -> Array:
-        """Given constants, of the axes of the targets alone."""
-        assert self.rates is not None
-        assert self.targets is not None
-        if self.rates.ndim == 0 or self.system is None:
-            return self.rates
-        names = [axis.name for axis in self.system.axes]
-        return self.rates[[names.index(name) for name in self.targets.names]]
+@dataclass(frozen=True)
+class Registered:
+    """A certifier and its place in the order.
 
-    @cached_property
-    def rate_check(self) -> str:
-        """How given constants were compared with the table; it may contradict them.
+    Args:
+        make: the function.
+        before: the certifier before which its statements are told; None for the end.
+        runs_last: whether it runs after the others, as one that only describes.
+    """
 
-        Empty where there are none.
-        """
-        if self.rates is None or self.targets is None:
-            return ""
-        exact = self.question.measured_with(None)
-        return refute_rates(self.table, exact, self.targets, self.target_rates)
+    make: Certifier
+    before: str | None
+    runs_last: bool
+
+
+CERTIFIERS: dict[str, Registered] = {}
+"""All certifiers by name."""
+
+
+def certifier(
+    name: str, *, before: str | None = None, runs_last: bool = False
+) -> Callable[[Certifier], Certifier]:
+    """Return a decorator that adds a certifier to `ts.certify`.
+
+    Args:
+        name: what progress calls it.
+        before: the certifier before which it runs and its statements are told. The
+            last statement of all is the one that the command line puts first.
+        runs_last: run it after the others, as one that takes long and only describes.
+    """
+
+    def register(make: Certifier) -> Certifier:
+        CERTIFIERS[name] = Registered(make, before, runs_last)
+        return make
+
+    return register
+
+
+def order_of_telling() -> list[str]:
+    """Return the names of all certifiers such that each comes before its `before`."""
+    names: list[str] = []
+    waiting = list(CERTIFIERS)
+    while waiting:
+        held = {CERTIFIERS[name].before for name in waiting}
+        free = [name for name in waiting if name not in held]
+        # Those that name no successor come last.
+        first = [name for name in free if CERTIFIERS[name].before in CERTIFIERS]
+        chosen = (first or free or waiting)[0]
+        waiting.remove(chosen)
+        names.append(chosen)
+    return names

@@ -2,38 +2,43 @@
 
 import numpy as np
 
-from taskspace.certificates.case import Case
-from taskspace.certificates.statements.claims import (
+from taskspace.certificates.case import Case, certifier
+from taskspace.certificates.statements import (
     Bound,
     Certificate,
+    caution_sentence,
     claim,
     claim_on,
+    count,
     on_table,
 )
-from taskspace.certificates.statements.words import caution_sentence, grid_sentence
 from taskspace.cover import lower_bounds
-from taskspace.cover.answer import assigned_errors
+from taskspace.cover.answer import assigned_errors, no_reference_words
 from taskspace.sets.erosion import coarse_sentence
 from taskspace.systems.base import PROVENANCE_WORDS
 
 QUICK_BOUNDS = ("size", "packing", "dual ascent")
+BOUND_SECONDS = 0.8
+"""For each bound that takes its time."""
 MAX_LP_PAIRS = 10**6
 """Pairs up to which the slower bounds are computed too."""
 
 
+@certifier("grid cover", before="cover bounds")
 def certify_grid(case: Case) -> list[Certificate]:
     """Say what a cover of the table's targets is worth.
 
     Args:
         case: what there is to certify with.
     """
-    cover = case.cover
-    question = case.question
+    cover, question, where = case.cover, case.question, on_table(case.provenance)
     regret = question.as_regret().assigned_losses(case.table, cover.assignment)
     compared = ~np.isnan(case.table["best_known"].values)
     worst = float(regret[(cover.assignment >= 0) & compared].max(initial=0.0))
     n_lacking = len(question.without_reference(case.table))
     errors = assigned_errors(question, case.table, cover.assignment)
+    n_served = int((cover.assignment >= 0).sum())
+    n_left = cover.n_targets - n_served - len(cover.uncoverable)
     values = {
         **question.to_dict(),
         "size": cover.size,
@@ -47,37 +52,50 @@ def certify_grid(case: Case) -> list[Certificate]:
         "n_without_reference": n_lacking,
         "worst_regret": worst,
     }
-    error = None
+    if n_served == cover.n_targets:
+        whom = f"every target{'' if where else ' of the table'}"
+    else:
+        only = "only " if n_left or not len(cover.uncoverable) else ""
+        whom = f"{only}{n_served:,} of {count(cover.n_targets, 'target')}"
+    if question.error is not None:
+        whom += f" measured with {question.error.words} (of the targets within that)"
+    few = "the fewest possible" if cover.optimal else f"at least {cover.lower_bound:g}"
+    serve = "serves" if cover.size == 1 else "serve"
+    parts = [f"{count(cover.size, 'source')} {serve} {whom}{where}, {few}."]
+    if cover.stop_reason == "time limit":
+        parts.append("The time limit ended the search for fewer.")
+    if n_lacking:
+        parts.append(no_reference_words(n_lacking))
+    if n_missing := len(cover.uncoverable) - n_lacking:
+        are = "is" if n_missing == 1 else "are"
+        parts.append(f"{count(n_missing, 'target')} {are} served by no source.")
+    if question.rule.compares_with_home and worst > question.epsilon:
+        parts.append(
+            f"They leave a regret of {worst:.4g}, more than epsilon: signed compares "
+            "with the source's own score."
+        )
+    parts.append(caution_sentence(case.study.system, question))
     if errors is not None and not np.isnan(errors).all():
         error = values["standard_error"] = float(np.nanmax(errors))
-    why = grid_sentence(
-        cover,
-        question,
-        worst,
-        case.provenance,
-        n_lacking,
-        caution_sentence(case.system, question),
-        error,
+        parts.append(f"Standard error of its scores: up to {error:.4g}.")
+    parts.append(coarse_sentence(question.error, case.study.targets))
+    bounds = (
+        Bound("lower", cover.lower_bound, "nodes", "table"),
+        Bound("upper", cover.size, "nodes", "table"),
     )
-    coarse = coarse_sentence(question.error, case.study.targets)
-    why = f"{why} {coarse}".rstrip()
     certificate = Certificate(
         "grid cover",
-        bool((cover.assignment >= 0).all()),
+        n_served == cover.n_targets,
         claim_on(case.table, question),
-        why,
+        " ".join(part for part in parts if part),
         values,
         PROVENANCE_WORDS[case.provenance].table,
-        (
-            Bound("lower", cover.lower_bound, "nodes", "table"),
-            Bound("upper", cover.size, "nodes", "table"),
-        )
-        if len(cover.uncoverable) + (cover.assignment >= 0).sum() == cover.n_targets
-        else (),
+        () if n_left else bounds,
     )
     return [certificate]
 
 
+@certifier("cover bounds", before="loss rates")
 def certify_bounds(case: Case) -> list[Certificate]:
     """Certify the cover engine's lower bounds on the table's targets.
 
@@ -93,7 +111,7 @@ def certify_bounds(case: Case) -> list[Certificate]:
     missing = int((~sets.coverable).sum())
     note = f" ({missing} targets that no source serves left out)" if missing else ""
     note += on_table(provenance)
-    limit = 0.2 * case.clock.left / len(kinds)
+    limit = min(BOUND_SECONDS, case.clock.left)
     return [
         Certificate(
             f"cover: {bound.kind}",

@@ -43,8 +43,8 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--budgets": "use taskspace cover --budget, with --objective mean for means",
     },
     "certify": {
-        "--rate": "give bounds=LossBounds(rates=...) to ts.certify",
-        "--radius": "give bounds=LossBounds(radius=...) to ts.certify",
+        "--rate": "give rates=... to ts.certify",
+        "--radius": "give radius=... to ts.certify",
     },
     "design": {
         "--curve": "ask with --k for one number of gains at a time",

@@ -12,9 +12,8 @@ from scipy.spatial import KDTree
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace._util.files import plain
 from taskspace.certificates.boxes.check import ContinuumCover
-from taskspace.certificates.identity import contexts_of_comparison, describe_system
-from taskspace.certificates.statements.claims import claim_on
-from taskspace.certificates.statements.words import caution_sentence
+from taskspace.certificates.proof_subject import contexts_of_comparison, describe_system
+from taskspace.certificates.statements import caution_sentence, claim_on
 from taskspace.cover import Cover
 from taskspace.deploy.base import (
     Entry,

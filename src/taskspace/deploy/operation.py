@@ -7,7 +7,7 @@ import numpy as np
 
 from taskspace._util.arrays import Numbers
 from taskspace.certificates.boxes.enclosures import Boxes
-from taskspace.certificates.identity import contexts_of_comparison, describe_system
+from taskspace.certificates.proof_subject import contexts_of_comparison, describe_system
 from taskspace.certificates.operation.certify import (
     OperationCertificate,
     certify_operation,

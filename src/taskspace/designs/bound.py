@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace._util.clock import Clock
 from taskspace.cover import Cover, greedy_cover, local_cover, minimum_cover
-from taskspace.designs.bodies import Bodies, make_bodies
 from taskspace.designs.gain_boxes import GainBoxes
+from taskspace.designs.gain_sets import Bodies, make_bodies
 from taskspace.designs.tasks import Tasks, linear_system, make_tasks
 from taskspace.progress import Progress
 from taskspace.questions import Question

@@ -14,9 +14,9 @@ from taskspace._util.clock import Clock
 from taskspace._util.files import plain, read_sealed, write_sealed
 from taskspace._util.words import round_to_side
 from taskspace.cover import Cover, minimum_cover
-from taskspace.designs.between import Between
 from taskspace.designs.bound import GainBound, bound_all_gains, fewer_contexts
 from taskspace.designs.case import DesignCase
+from taskspace.designs.off_grid import Between
 from taskspace.designs.search import DesignSearch
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study

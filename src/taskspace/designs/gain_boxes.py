@@ -22,7 +22,7 @@ from taskspace.certificates.boxes.rigor.costs import (
     UNSTABLE,
     box_costs,
 )
-from taskspace.certificates.boxes.rigor.small import (
+from taskspace.certificates.boxes.rigor.small_matrices import (
     inverse_cholesky,
     lyapunov_factors,
     lyapunov_solve,
@@ -34,7 +34,7 @@ from taskspace.certificates.boxes.rigor.taylor import (
     monomials,
     most,
 )
-from taskspace.designs.bodies import Bodies
+from taskspace.designs.gain_sets import Bodies
 from taskspace.designs.tasks import Tasks
 
 ORDER = 2  # the weight is quadratic in the gain

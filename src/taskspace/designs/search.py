@@ -13,7 +13,7 @@ import numpy as np
 
 from taskspace._util.arrays import Array, Mask
 from taskspace._util.clock import Clock
-from taskspace.designs.between import Between
+from taskspace.designs.off_grid import Between
 from taskspace.progress import Progress, silent
 from taskspace.trainers.minimax import GainRegion, RegionGains, design_gains
 

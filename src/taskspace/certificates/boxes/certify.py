@@ -7,59 +7,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
+from taskspace.certificates.boxes.box_search import FIRST_WORK, counted_cover
+from taskspace.certificates.boxes.certified_cover import certified_cover
 from taskspace.certificates.boxes.check import (
     ContinuumCover,
     box_edges,
     certify_cover,
 )
-from taskspace.certificates.boxes.enclosures import (
-    Enclosure,
-    LipschitzEnclosure,
-    MeasuredEnclosure,
-)
-from taskspace.certificates.boxes.gate import TableGate
-from taskspace.certificates.boxes.search import certified_cover
-from taskspace.certificates.case import Case
-from taskspace.certificates.lipschitz.certify import certify_margin
-from taskspace.certificates.statements.claims import (
-    Bound,
-    Certificate,
-    claim,
-)
-from taskspace.cover import minimum_cover
+from taskspace.certificates.boxes.consistency import TableCheck
+from taskspace.certificates.boxes.enclosures import Enclosure, MeasuredEnclosure
+from taskspace.certificates.case import Case, certifier
+from taskspace.certificates.lipschitz import certify_margin, given_enclosure
+from taskspace.certificates.statements import Certificate
 from taskspace.spaces import Space
 from taskspace.systems.base import System
 
 # For a check of what was found, also when time is up: it says how far that reaches.
 LEAST_SECONDS = 1.0
-# Of the time, for sources that no cover selects: their losses against their bounds.
-GATE_SHARE = 0.05
+# Work of the check of the grid's cover, as multiples of a step of the search.
+GRID_STEPS = 2
 
 
+@certifier("continuum", before="fresh episodes")
 def certify_continuum(case: Case) -> list[Certificate]:
     """Say how the grid's cover does between its nodes, and cover the whole box.
 
     Args:
-        case: its findings get the cover of the box, if there are bounds over boxes.
+        case: gets the cover of the box, if there are bounds over boxes.
     """
-    system, targets, cover = case.system, case.targets, case.cover
-    enclosure = case.enclosure or _lipschitz(case)
+    system, targets, cover = case.study.system, case.study.targets, case.cover
+    enclosure = case.enclosure[0] or given_enclosure(case)
     if enclosure is None or system is None or targets is None:
         return [certify_margin(case)]
-    gate = TableGate(case, enclosure)
-    gate.compare(cover.sources)
-    gate.compare(np.arange(cover.n_sources), Clock(GATE_SHARE * case.clock.left))
+    check = TableCheck(case, enclosure)
+    check.compare(cover.sources)
+    check.compare(np.arange(cover.n_sources), FIRST_WORK / enclosure.pair_work)
     enclosure = _as_measured(case, enclosure, system, targets)
     on_grid, whole = _cover_box(case, enclosure, system, targets)
     for checked in (on_grid, whole):
-        gate.check_map(checked)
-    whole = whole.with_facts({"n_compared": gate.n_compared})
-    case.findings.continuum = whole
+        check.check_map(checked)
+    case.found["continuum"] = whole = replace(whole, n_compared=check.n_compared)
     if case.selection is not None:
         return [whole.certificate]
-    nodes = int((cover.assignment >= 0).sum()), cover.n_targets
-    between = on_grid.with_facts({}, nodes=nodes).certificate
-    return [replace(between, name="grid cover, between nodes"), whole.certificate]
+    return [on_grid.statement("grid cover, between nodes"), whole.certificate]
 
 
 def _as_measured(
@@ -81,32 +71,52 @@ def _cover_box(
 ) -> tuple[ContinuumCover, ContinuumCover]:
     """Return what the grid's cover serves of the box, and the best cover of the box."""
     cover, clock, epsilon = case.cover, case.clock, case.question.epsilon
-    is_given = case.selection is not None
+    is_given, n_served = case.selection is not None, int((cover.assignment >= 0).sum())
+    # Nodes are in the box, so covering it takes as many sources.
+    grid_bound = int(cover.lower_bound) if case.provenance == "exact" else 1
+    of_grid = (cover.lower_bound, n_served, cover.n_targets)
+    n_boxes = GRID_STEPS * FIRST_WORK / enclosure.pair_work / max(1, cover.size)
     on_grid = certify_cover(
         enclosure,
         cover.sources,
         box_edges(system, targets),
         epsilon,
         axes=tuple(axis.name for axis in system.axes),
-        time_limit=max((1.0 if is_given else 0.2) * clock.left, LEAST_SECONDS),
+        time_limit=max(clock.left, LEAST_SECONDS),
+        **({} if is_given else {"max_boxes": int(min(200_000, n_boxes))}),
     )
-    whole = _with_grid_bound(on_grid, case, n_candidates=cover.n_sources)
-    if not (is_given or (on_grid.holds and cover.optimal) or clock.left <= 0):
-        # What holds already is where the search for fewer begins.
-        continuum = certified_cover(
-            enclosure,
-            system,
-            targets,
-            epsilon,
-            suggestions=[cover.sources] if on_grid.holds else _slack_covers(case),
-            time_limit=clock.left,
-            seed=case.seed,
-        )
-        # Time may be up before anything better was found.
-        is_as_good = not on_grid.holds and on_grid.rank == continuum.rank
-        if not (on_grid.rank > continuum.rank or is_as_good):
-            whole = _with_grid_bound(continuum, case)
-    return on_grid, whole.with_facts({}, is_time_up=clock.left <= 0)
+    whole = replace(
+        on_grid,
+        lower_bound=grid_bound,
+        n_candidates=cover.n_sources,
+        of_grid=(cover.lower_bound, 0, 0),
+        is_time_up=clock.left <= 0,
+    )
+    on_grid = replace(on_grid, of_grid=of_grid)
+    if is_given or (on_grid.holds and cover.optimal) or clock.left <= 0:
+        return on_grid, whole
+    # What holds already is where the search for fewer begins.
+    found = certified_cover(
+        enclosure,
+        system,
+        targets,
+        epsilon,
+        suggestions=[cover.sources] if on_grid.holds else _slack_covers(case),
+        time_limit=clock.left,
+        seed=case.seed,
+    )
+    # Time may be up before anything better was found.
+    is_as_good = not on_grid.holds and on_grid.rank == found.rank
+    if on_grid.rank > found.rank or is_as_good:
+        found = replace(whole, uncoverable=found.uncoverable)
+    every = max(found.lower_bound, grid_bound)
+    whole = replace(
+        found,
+        lower_bound=every,
+        of_grid=(cover.lower_bound, 0, 0),
+        is_time_up=clock.left <= 0,
+    )
+    return on_grid, whole
 
 
 def _slack_covers(case: Case) -> Iterator[NDArray[np.int64]]:
@@ -115,49 +125,4 @@ def _slack_covers(case: Case) -> Iterator[NDArray[np.int64]]:
     n_coverable = cover.n_targets - len(cover.uncoverable)
     for sets in case.sets[1:]:
         if int(sets.coverable.sum()) == n_coverable:
-            limit = 0.05 * case.clock.left
-            yield minimum_cover(sets, time_limit=limit, seed=case.seed).sources
-
-
-def _with_grid_bound(
-    continuum: ContinuumCover, case: Case, n_candidates: int | None = None
-) -> ContinuumCover:
-    """Add the table's bound: nodes are in the box, so covering it takes as many."""
-    values = continuum.certificate.values
-    is_sound = case.provenance == "exact"
-    grid_bound = int(case.cover.lower_bound) if is_sound else 1
-    every = max(continuum.lower_bound, grid_bound)
-    among, n = every, n_candidates
-    if n is None:
-        n = int(values["n_candidates"])
-        among = max(every, values["lower_bound_candidates"])
-    bounds = []
-    if "uncoverable_context" not in values:
-        bounds.append(Bound("lower", every, "box", "table"))
-    more = {"grid_lower_bound": case.cover.lower_bound}
-    return continuum.with_bounds(every, among, n, more, bounds, bound=every)
-
-
-def _lipschitz(case: Case) -> Enclosure | None:
-    """Return bounds from constants that the user knows, where J can be evaluated."""
-    system, policies, sources = case.system, case.policies, case.sources
-    check, rates = case.rate_check, case.rates
-    question = case.question.measured_with(None)
-    if not check or rates is None or system is None or system.provenance == "sampled":
-        return None
-    if policies is None or sources is None:
-        return None
-    contexts = system.contexts(sources)
-    if question.rule.compares_with_best and system.optimum(contexts[:1]) is None:
-        return None
-    return LipschitzEnclosure(
-        system,
-        policies,
-        contexts,
-        question,
-        rates=rates,
-        kind=claim(
-            case.provenance if system.provenance == "exact" else system.provenance
-        ),
-        basis=f"the Lipschitz constants that were given, if they hold ({check})",
-    )
+            yield counted_cover(sets, case.clock, case.seed).sources

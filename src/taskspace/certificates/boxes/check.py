@@ -6,11 +6,12 @@ open are cut, and what is certified is every real context of the box, not a samp
 
 - `certify_cover` checks given sources: each box ends certified, uncovered (with a
   context as witness where every source fails), or open when the budget ends.
-- `taskspace.certificates.boxes.search.certified_cover` chooses the sources.
+- `taskspace.certificates.boxes.certified_cover.certified_cover` chooses the sources.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
-from taskspace.certificates.identity import ProofSubject, subject_of
-from taskspace.certificates.statements.claims import Bound, Certificate
-from taskspace.certificates.statements.words import BoxFacts, Shares
+from taskspace.certificates.proof_subject import ProofSubject, subject_of
+from taskspace.certificates.statements import (
+    Bound,
+    Certificate,
+    context_words,
+    count,
+    percent,
+)
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import System
 
@@ -41,33 +47,50 @@ STRETCH = 0.2
 
 @dataclass(frozen=True, eq=False)
 class ContinuumCover:
-    """Sources, and what is certified about every context of a box.
+    """Sources, and what is shown about every context of a box.
 
     Args:
-        certificate: the statement; `holds` iff every box is certified.
-        facts: what the sentence of the certificate is made from.
+        enclosure: the bounds that it rests on.
+        epsilon: the tolerance.
         sources: selected sources.
         boxes: closed boxes that together are the whole box.
         status: of each box: `CERTIFIED`, `OPEN` or `UNCOVERED`.
         assignment: source that serves all of a certified box, −1 elsewhere.
         loss_bound: bound on the loss of the assigned source on each box.
         axes: names of the columns of the boxes.
-        lower_bound: no fewer of all sources of the enclosure cover the box, nor as
-            much of it as can be covered.
+        witnesses: contexts at which all selected sources fail, the first few.
+        n_pairs: pairs of a source and a box that were bounded.
         subject: hashes of the policies, the system and the question that it is about;
             None where the enclosure does not tell.
+        lower_bound: no fewer of all sources of the enclosure cover the box, nor as
+            much of it as can be covered; 0 where that was not asked.
+        n_candidates: sources among which a search chose; 0 where none was made.
+        bound_candidates: no fewer of the candidates cover the box, if one was made.
+        uncoverable: a context at which every source fails, if one is known.
+        is_time_up: whether the time limit ended the search.
+        of_grid: its lower bound, the nodes that are served, and all nodes, where the
+            sources are a cover of the nodes or are compared with it.
+        n_compared: losses of a table that lie within these bounds, where it was asked.
     """
 
-    certificate: Certificate
-    facts: BoxFacts
+    enclosure: Enclosure
+    epsilon: float
     sources: NDArray[np.int64]
     boxes: Boxes
     status: NDArray[np.int8]
     assignment: NDArray[np.int64]
     loss_bound: Array
     axes: tuple[str, ...]
-    lower_bound: int = 0
+    witnesses: tuple[Array, ...] = ()
+    n_pairs: int = 0
     subject: ProofSubject | None = None
+    lower_bound: int = 0
+    n_candidates: int = 0
+    bound_candidates: int | None = None
+    uncoverable: Array | None = None
+    is_time_up: bool = False
+    of_grid: tuple[float, int, int] | None = None
+    n_compared: int | None = None
 
     @property
     def size(self) -> int:
@@ -77,7 +100,7 @@ class ContinuumCover:
     @property
     def holds(self) -> bool:
         """Whether every box is certified."""
-        return self.certificate.holds
+        return bool((self.status == CERTIFIED).all())
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -92,61 +115,170 @@ class ContinuumCover:
         """
         return float(self.boxes.share[self.status == status].sum())
 
-    @property
-    def shares(self) -> Shares:
-        """How much of the box is certified, refuted and open; together all of it."""
-        return Shares(*(self.share(code) for code in (CERTIFIED, UNCOVERED, OPEN)))
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The statement; it holds if every box is certified."""
+        return self.statement("continuum cover")
 
-    def with_facts(
-        self, values: Mapping[str, Any], bounds: Sequence[Bound] = (), **facts: Any
-    ) -> "ContinuumCover":
-        """Return the same cover with more to say.
+    def statement(self, name: str) -> Certificate:
+        """Return the certificate under a name.
 
         Args:
-            values: added to those of the certificate.
-            bounds: added to those of the certificate.
-            **facts: fields of `facts` that are known now.
+            name: what it is about.
         """
-        stated = replace(self.facts, **facts)
-        certificate = replace(
-            self.certificate,
-            why=stated.sentence,
-            values=self.certificate.values | dict(values),
-            bounds=(*self.certificate.bounds, *bounds),
+        return Certificate(
+            name,
+            self.holds,
+            self.enclosure.kind,
+            self._why(),
+            self._values(),
+            "every context of the box",
+            self._bounds(),
         )
-        return replace(self, certificate=certificate, facts=stated)
 
-    def with_bounds(
-        self,
-        every: int,
-        among: int,
-        n_candidates: int,
-        values: Mapping[str, Any],
-        bounds: Sequence[Bound],
-        **facts: Any,
-    ) -> "ContinuumCover":
-        """Return the same cover with what is known of how few could do.
+    def _context(self, row: Array) -> dict[str, float]:
+        return dict(zip(self.axes, row.tolist(), strict=True))
 
-        Args:
-            every: no fewer of all sources do.
-            among: no fewer of the candidates do.
-            n_candidates: sources among which a search chose.
-            values: more numbers of the certificate.
-            bounds: added to those of the certificate.
-            **facts: fields of `facts` that are known now.
-        """
-        ranges = {
-            "n_sources": self.facts.n_sources,
-            "lower_bound": every,
-            "lower_bound_scope": f"all {self.facts.n_sources} sources",
-            "optimal": self.holds and every >= self.size,
-            "n_candidates": n_candidates,
-            "lower_bound_candidates": among,
-            "optimal_among_candidates": self.holds and among >= self.size,
+    def _values(self) -> dict[str, Any]:
+        """Return the numbers of the certificate."""
+        n, holds = self.enclosure.n_sources, self.holds
+        values: dict[str, Any] = {
+            **self.enclosure.question.at(self.epsilon).to_dict(),
+            "size": self.size,
+            "sources": self.sources,
+            "worst_loss_bound": self.loss_bound[self.status == CERTIFIED].max(
+                initial=-np.inf
+            ),
+            "n_boxes": len(self.boxes),
+            "box": {
+                name: [self.boxes.low[:, i].min(), self.boxes.high[:, i].max()]
+                for i, name in enumerate(self.axes)
+            },
         }
-        facts["n_candidates"] = n_candidates
-        stated = self.with_facts(ranges | dict(values), bounds, **facts)
-        return replace(stated, lower_bound=every)
+        for code, name in enumerate(STATUS):
+            values[f"n_{name}"] = int((self.status == code).sum())
+            values[f"share_{name}"] = self.share(code)
+        if self.enclosure.assumption:
+            values["assumption"] = self.enclosure.assumption
+        if self.witnesses:
+            values["failing_contexts"] = [self._context(x) for x in self.witnesses]
+        if self.n_candidates:
+            among = max(self.lower_bound, self.bound_candidates or 0)
+            values |= {
+                "n_sources": n,
+                "lower_bound": self.lower_bound,
+                "lower_bound_scope": f"all {n} sources",
+                "optimal": holds and self.lower_bound >= self.size,
+                "n_candidates": self.n_candidates,
+                "lower_bound_candidates": among,
+                "optimal_among_candidates": holds and among >= self.size,
+            }
+        if self.uncoverable is not None:
+            values["uncoverable_context"] = self._context(self.uncoverable)
+        if self.of_grid is not None and self.n_candidates:
+            values["grid_lower_bound"] = self.of_grid[0]
+        if self.n_compared is not None:
+            values["n_compared"] = self.n_compared
+        return values
+
+    def _bounds(self) -> tuple[Bound, ...]:
+        """Return the bounds on the number of sources that follow."""
+        bounds = [Bound("upper", self.size, "box", "table")] if self.holds else []
+        # Where no source serves a part of the box, bounds are about the rest alone.
+        if self.n_candidates and self.uncoverable is None:
+            bounds.append(Bound("lower", self.lower_bound, "box", "table"))
+            if self.bound_candidates is not None:
+                among = self.bound_candidates
+                bounds.append(Bound("lower", among, "box", "candidates"))
+                if self.holds:
+                    bounds.append(Bound("upper", self.size, "box", "candidates"))
+        return tuple(bounds)
+
+    def _why(self) -> str:
+        """Return what is shown of the sources, and how few could do."""
+        enclosure, n = self.enclosure, self.enclosure.n_sources
+        question, many = enclosure.question.at(self.epsilon), self.size != 1
+        live = [self.axes[i] for i in np.flatnonzero(self.boxes.extent > 0)]
+        names = live or list(self.axes)
+        noun = "controller" if enclosure.n_policies == 1 else "source"
+        whom = f"these {count(self.size, noun)}" if many else f"this {noun}"
+        axes = names[0] if len(names) == 1 else f"({', '.join(names)})"
+        what = f"every {axes} in the box, not only the grid,"
+        if question.error is not None:
+            what += f" measured with {question.error.words},"
+        what += f" {question.clause}"
+        served = (
+            f"{whom} certainly serve{'' if many else 's'} "
+            f"{percent(self.share(CERTIFIED))} of the box; "
+            f"{percent(self.share(UNCOVERED))} is refuted (parts that hold a context "
+            f"which none serves), {percent(self.share(OPEN))} is open"
+        )
+        if self.holds:
+            if enclosure.n_policies > 1:
+                which = {"worst": "whichever policy", "best": "the best policy"}
+                whom = f"{which[question.judge]} of {whom}"
+            parts = [f"{what[0].upper()}{what[1:]}, by {whom}: {enclosure.basis}."]
+        elif self.uncoverable is not None:
+            place = context_words(self._context(self.uncoverable), names)
+            parts = [
+                f"No cover of the whole box exists: none of the {count(n, 'source')} "
+                f"serves {place}."
+            ]
+            if self.size:
+                parts.append(f"{served[0].upper()}{served[1:]}.")
+        elif not self.size:
+            parts = [f"Not so that {what}: no {noun} is selected."]
+        elif self.witnesses:
+            place = context_words(self._context(self.witnesses[0]), names)
+            parts = [
+                f"Not so that {what}: at {place}, for one, none of them serves.",
+                f"{served[0].upper()}{served[1:]}.",
+            ]
+        else:
+            n_open = int((self.status == OPEN).sum())
+            boxes = "1 box" if n_open == 1 else f"{n_open:,} boxes"
+            parts = [
+                f"Not shown that {what}: {served} ({boxes}). A larger time limit or "
+                "more sources may close what is open."
+            ]
+        if self.uncoverable is None:
+            parts += self._few()
+        if self.is_time_up and not self.holds and self.uncoverable is None:
+            parts.append("The time limit ended the search.")
+        elif self.is_time_up and self.holds and not self._is_least:
+            parts.append("The time limit ended the search for fewer.")
+        if self.of_grid is not None and self.of_grid[1] and not self.holds:
+            n_served, n_nodes = self.of_grid[1:]
+            nodes = f"{n_served:,} of the {n_nodes:,} nodes"
+            nodes = "every node" if n_served == n_nodes else nodes
+            parts.insert(0, f"The sources that serve {nodes}, between nodes.")
+        return " ".join(parts)
+
+    @property
+    def _is_least(self) -> bool:
+        return max(self.lower_bound, self.bound_candidates or 0) >= self.size
+
+    def _few(self) -> list[str]:
+        """Say how few could do; what holds for all is not said of the candidates."""
+        if not self.n_candidates:
+            return []
+        n, every, among = self.enclosure.n_sources, self.lower_bound, 0
+        if self.bound_candidates is not None:
+            among = max(every, self.bound_candidates)
+        if not self.holds:
+            return [f"At least {every} of the {n:,} sources are needed."] * (every > 1)
+        if every >= self.size:
+            least = f"No fewer of the {count(n, 'source')} do."
+            return ["No selection is smaller." if self.size == 1 else least]
+        said = []
+        if among >= self.size:
+            said.append(
+                f"No fewer of {self.n_candidates:,} candidates among the {n:,} sources "
+                "do."
+            )
+        if every > 1:
+            said.append(f"At least {every} of the {n:,} sources are needed.")
+        return said
 
     def source_at(self, contexts: ArrayLike) -> NDArray[np.int64]:
         """Return the source that certainly serves each context, −1 where none does.
@@ -235,7 +367,7 @@ def certify_cover(
         until_failure: stop cutting once a context is found at which all fail.
 
     Returns:
-        The boxes with their status, and the certificate.
+        The boxes with their status.
     """
     enclosure.question.at(epsilon)  # refuses a tolerance without meaning
     clock = Clock(time_limit)
@@ -268,18 +400,17 @@ def certify_cover(
         tries = tries[parent]
     boxes = Boxes.concatenate(done)
     status, assignment, bound = (np.concatenate(x) for x in zip(*results, strict=True))
-    certificate, facts = _continuum_certificate(
-        enclosure, chosen, boxes, status, bound, epsilon, tuple(axes), witnesses
-    )
     return ContinuumCover(
-        certificate,
-        facts,
+        enclosure,
+        epsilon,
         chosen,
         boxes,
         status,
         assignment,
         bound,
         tuple(axes),
+        tuple(witnesses),
+        n_pairs=n_boxes * max(1, len(chosen)),
         subject=subject_of(enclosure, chosen, boxes, epsilon),
     )
 
@@ -336,59 +467,3 @@ def _decide(
         order = np.lexsort((there[1], high[~served]), axis=1)
         tries[rest] = np.take_along_axis(open_tries, order, axis=1)
     return status, assignment, bound, tries
-
-
-def _continuum_certificate(
-    enclosure: Enclosure,
-    chosen: NDArray[np.int64],
-    boxes: Boxes,
-    status: NDArray[np.int8],
-    bound: Array,
-    epsilon: float,
-    axes: tuple[str, ...],
-    witnesses: Sequence[Array],
-) -> tuple[Certificate, BoxFacts]:
-    holds = bool((status == CERTIFIED).all())
-    share = boxes.share
-    question = enclosure.question.at(epsilon)
-    values: dict[str, Any] = {
-        **question.to_dict(),
-        "size": len(chosen),
-        "sources": chosen,
-        "worst_loss_bound": bound[status == CERTIFIED].max(initial=-np.inf),
-        "n_boxes": len(boxes),
-        "box": {
-            name: [boxes.low[:, i].min(), boxes.high[:, i].max()]
-            for i, name in enumerate(axes)
-        },
-    }
-    for code, name in enumerate(STATUS):
-        values[f"n_{name}"] = int((status == code).sum())
-        values[f"share_{name}"] = float(share[status == code].sum())
-    if enclosure.assumption:
-        values["assumption"] = enclosure.assumption
-    if witnesses:
-        values["failing_contexts"] = [
-            dict(zip(axes, row.tolist(), strict=True)) for row in witnesses
-        ]
-    live = [axes[i] for i in np.flatnonzero(boxes.extent > 0)]
-    facts = BoxFacts(
-        question=question,
-        names=live or list(axes),
-        holds=holds,
-        size=len(chosen),
-        n_policies=enclosure.n_policies,
-        n_open=values["n_open"],
-        shares=Shares(
-            values["share_certified"], values["share_uncovered"], values["share_open"]
-        ),
-        witness=values["failing_contexts"][0] if witnesses else None,
-        basis=enclosure.basis,
-        n_sources=enclosure.n_sources,
-    )
-    upper = (Bound("upper", len(chosen), "box", "table"),) if holds else ()
-    scope = "every context of the box"
-    certificate = Certificate(
-        "continuum cover", holds, enclosure.kind, facts.sentence, values, scope, upper
-    )
-    return certificate, facts

@@ -32,7 +32,7 @@ from taskspace.certificates.operation.decay import (
     check_decay,
     largest_ratio,
 )
-from taskspace.certificates.statements.words import context_words
+from taskspace.certificates.statements import context_words
 
 Mode = Literal["any switching", "dwell time", "none"]
 

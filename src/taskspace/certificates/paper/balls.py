@@ -19,7 +19,7 @@ from taskspace.certificates.paper.rates import (
     distances,
     loss_rates,
 )
-from taskspace.certificates.statements.claims import (
+from taskspace.certificates.statements import (
     Certificate,
     CertificateKind,
     claim,

@@ -12,7 +12,7 @@ import numpy as np
 
 from taskspace._util.arrays import Array
 from taskspace.certificates.paper.balls import SHRINK
-from taskspace.certificates.statements.claims import Certificate
+from taskspace.certificates.statements import Certificate
 from taskspace.cover import Cover, minimum_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance import evaluate_policies

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
 from taskspace.certificates.paper.balls import SHRINK, Balls
-from taskspace.certificates.statements.claims import Bound, Certificate, claim, on_table
+from taskspace.certificates.statements import Bound, Certificate, claim, on_table
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.systems.base import PROVENANCE_WORDS

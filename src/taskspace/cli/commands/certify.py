@@ -6,9 +6,9 @@ from pathlib import Path
 import xarray as xr
 from rich.padding import Padding
 
-from taskspace.certificates import Certificate, CertifyResult, Sampling
+from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_study
-from taskspace.certificates.statements.words import context_words
+from taskspace.certificates.statements import context_words
 from taskspace.cli.options import (
     Asking,
     Reading,
@@ -92,25 +92,6 @@ class Options:
     seed: SeedOption = 0
     figures: Path | None = option("Write figures and their data into this directory.")
 
-    @property
-    def sampling(self) -> Sampling:
-        """How episodes are played and contexts drawn."""
-        counts = {"--samples": self.n_samples, "--target-share": self.target_share}
-        for name, value in counts.items():
-            if self.distribution is None and value is not None:
-                raise InvalidInputError(
-                    f"{name} says how often to draw contexts; say from what: "
-                    "--distribution uniform."
-                )
-        return Sampling(
-            confidence=self.confidence,
-            max_episodes=self.max_episodes,
-            pilot=self.pilot,
-            distribution=self.distribution,
-            n_samples=self.n_samples,
-            target_share=self.target_share,
-        )
-
 
 @as_command
 def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
@@ -124,7 +105,7 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
     Exit code 3 where the last line is no proof and no confidence that holds: neither
     was reached, or there are only estimates.
     """
-    sampling = options.sampling
+    _check_draws(options)
     question = asking.question(options.path)
     with progress_console.status("load"):
         study = reading.study(options.path)
@@ -133,8 +114,13 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
         result = certify_study(
             study,
             question,
-            sampling=sampling,
             selection=selection,
+            confidence=options.confidence,
+            max_episodes=options.max_episodes,
+            pilot=options.pilot,
+            distribution=options.distribution,
+            n_samples=options.n_samples,
+            target_share=options.target_share,
             time_limit=options.time_limit,
             seed=options.seed,
             progress=report,
@@ -153,6 +139,17 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
         lambda: _show(result, study, figures),
         0 if is_proven(result.certificates[-1]) else NOT_PROVEN,
     )
+
+
+def _check_draws(options: Options) -> None:
+    """Refuse a number of draws without a distribution, in the words of the options."""
+    counts = {"--samples": options.n_samples, "--target-share": options.target_share}
+    for name, value in counts.items():
+        if options.distribution is None and value is not None:
+            raise InvalidInputError(
+                f"{name} says how often to draw contexts; say from what: "
+                "--distribution uniform."
+            )
 
 
 def _draw(

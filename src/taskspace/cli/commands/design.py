@@ -9,7 +9,7 @@ import typer
 
 from taskspace._util.files import inside
 from taskspace.certificates import certify
-from taskspace.certificates.statements.claims import Certificate
+from taskspace.certificates.statements import Certificate
 from taskspace.cli.options import (
     Asking,
     OverridesOption,

@@ -116,6 +116,7 @@ def smallest_epsilon(
     exclude: Sequence[int] = (),
     time_limit: float = 60.0,
     seed: int = 0,
+    max_stages: int | None = None,
     progress: Progress | None = None,
 ) -> SmallestEpsilon:
     """Find the smallest tolerance at which a cover of `budget` sources exists.
@@ -133,6 +134,8 @@ def smallest_epsilon(
         exclude: sources that must not be.
         time_limit: processor seconds for all of it.
         seed: of the random choices.
+        max_stages: stages of counted work for each tolerance, at most; as many as
+            time allows where not given.
         progress: called after each tolerance that was tried, with the interval in which
             the least one lies.
 
@@ -145,7 +148,8 @@ def smallest_epsilon(
     limits = restrict(len(matrix), include, exclude)
     check_budget(budget, limits[0], least=1)
     clock.restart()  # losses are there
-    return _smallest(losses, budget, limits, clock, seed, progress or silent)
+    report = progress or silent
+    return _smallest(losses, budget, limits, clock, seed, report, max_stages=max_stages)
 
 
 def _smallest(

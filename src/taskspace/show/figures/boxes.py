@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from taskspace._util.files import plain
 from taskspace.certificates.boxes.check import CERTIFIED, STATUS, ContinuumCover
+from taskspace.certificates.certify import CertifyResult
 from taskspace.certificates.paper.rates import contexts_of
-from taskspace.certificates.result import CertifyResult
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question

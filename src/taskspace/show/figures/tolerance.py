@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Patch
 
 from taskspace._util.files import plain
+from taskspace.certificates.certify import CertifyResult
 from taskspace.certificates.paper.balls import Balls, check_balls
-from taskspace.certificates.paper.geometry import default_radius
+from taskspace.certificates.paper.certify import default_radius
 from taskspace.certificates.paper.rates import LossRates, contexts_of
-from taskspace.certificates.result import CertifyResult
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question

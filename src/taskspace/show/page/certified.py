@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from taskspace._util.files import plain
-from taskspace.certificates.result import CertifyResult
+from taskspace.certificates.certify import CertifyResult
 from taskspace.cover import Cover
 from taskspace.performance.study import Study
 from taskspace.questions import Question

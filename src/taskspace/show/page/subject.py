@@ -11,7 +11,7 @@ import xarray as xr
 
 from taskspace._util.files import write_atomically
 from taskspace.certificates import certify
-from taskspace.certificates.result import CertifyResult
+from taskspace.certificates.certify import CertifyResult
 from taskspace.cover import Cover
 from taskspace.deploy import PolicyLibrary
 from taskspace.performance.study import Study, as_study

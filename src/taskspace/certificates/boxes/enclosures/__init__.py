@@ -16,7 +16,6 @@ from taskspace.certificates.boxes.enclosures.boxes import (
 )
 from taskspace.certificates.boxes.enclosures.levels import LevelEnclosure
 from taskspace.certificates.boxes.enclosures.linear import LinearEnclosure
-from taskspace.certificates.boxes.enclosures.lipschitz import LipschitzEnclosure
 from taskspace.certificates.boxes.enclosures.loops import LoopEnclosure
 from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
 from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure
@@ -34,7 +33,6 @@ __all__ = [
     "Enclosure",
     "LevelEnclosure",
     "LinearEnclosure",
-    "LipschitzEnclosure",
     "LoopEnclosure",
     "MeasuredEnclosure",
     "MsdEnclosure",
@@ -105,8 +103,8 @@ def _nobody(system: System | None, policies: Policy | None) -> str:
     return (
         f"Bounds over boxes are there for {names} with linear policies, but got "
         f"{type(system).__name__} with {type(policies).__name__}. Give a Lipschitz "
-        "constant that you know (certify(..., bounds=LossBounds(rates=...))), or "
-        "certify by sampling (sampling=Sampling(distribution=...))."
+        "constant that you know (certify(..., rates=...)), or certify by sampling "
+        "(distribution=...)."
     )
 
 
@@ -155,7 +153,6 @@ def find_enclosure(
             reason = reason or (
                 f"Bounds over boxes of {kind.__name__} are not about {other}, which "
                 "computes J in its own way: hand its own bounds to "
-                "certify(..., bounds=LossBounds(enclosure=...)), or add them to "
-                "ENCLOSURES."
+                "certify(..., bounds=...), or add them to ENCLOSURES."
             )
     return None, reason

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
-from taskspace.certificates.statements.claims import CertificateKind
+from taskspace.certificates.statements import CertificateKind
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
 from taskspace.questions import Question
@@ -198,6 +198,9 @@ class Enclosure(ABC):
     """Whose losses are bounded, if it is known."""
     policies: Policy | None = None
     """Of the sources, in their order; a library of a cover compares them."""
+    pair_work: float = 1.0
+    """About how many microseconds the bound of a source on a box takes. Searches count
+    work in it, so that what they do does not depend on the machine."""
     is_paved: bool = False
     """Whether the first bound of a source takes long and all others are quick, so that
     a search should ask for few sources."""
@@ -406,6 +409,7 @@ class AllOf(Enclosure):
             dict.fromkeys(part.assumption for part in parts if part.assumption)
         )
         self.system, self.policies = first.system, first.policies
+        self.pair_work = sum(part.pair_work for part in parts)
 
     @property
     def n_sources(self) -> int:

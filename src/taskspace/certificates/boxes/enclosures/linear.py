@@ -84,6 +84,7 @@ class LinearEnclosure(PolicyEnclosure):
                 f"Gains must lie in ±{MAGNITUDE:g} for a certificate, but the largest "
                 f"is {np.abs(self._gains).max():g}."
             )
+        self.pair_work = 2.5 * self._gains.shape[-1] ** 3 * self._gains.shape[1]
         self._sigma = np.ascontiguousarray(system.initial_covariance, dtype=np.float64)
         self._family = TracedFamily(
             system,

@@ -73,6 +73,10 @@ class PerLoop(PolicyEnclosure):
         self.basis, self.assumption = self._family.basis, self._family.assumption
         # What to subtract from the cost; (inf, inf) if unstable at home.
         self._home = np.zeros((*stack.stack_shape, 2))
+        n_states = len(system.initial_covariance)
+        if isinstance(stack, LinearController):
+            n_states += stack.A.shape[-1]
+        self.pair_work = 2.5 * n_states**3 * stack.stack_shape[1]
         self._members: Any = np.empty(stack.stack_shape, object)
         for place in np.ndindex(self._members.shape):
             one = stack[place]

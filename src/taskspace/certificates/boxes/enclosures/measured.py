@@ -94,7 +94,7 @@ class MeasuredEnclosure(Enclosure):
         self.inner, self.error, self.names = inner, error, tuple(names)
         self.ends, self.epsilon, self.clock = ends, epsilon, clock
         self.kind, self.assumption = inner.kind, inner.assumption
-        self.basis = inner.basis
+        self.basis, self.pair_work = inner.basis, inner.pair_work
         self.question = inner.question.measured_with(error)
         self.system, self.policies = inner.system, inner.policies
         self._numbers = np.arange(inner.n_sources)

@@ -86,6 +86,7 @@ class MsdEnclosure(PolicyEnclosure):
             system.input_weight,
         )
         self._gains = np.ascontiguousarray(policies.gain[:, :, 0, :])
+        self.pair_work = 0.5 * self._gains.shape[1]
         check_magnitude("weights", self._weights, positive=True)
         check_magnitude("gains", self._gains)
         _check_contexts(sources, sources)

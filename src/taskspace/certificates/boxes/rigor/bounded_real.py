@@ -41,7 +41,7 @@ from taskspace.certificates.boxes.rigor.residual import (
     rounding,
     sum_of_norms,
 )
-from taskspace.certificates.boxes.rigor.small import (
+from taskspace.certificates.boxes.rigor.small_matrices import (
     add_product,
     add_product_t,
     fill_product,

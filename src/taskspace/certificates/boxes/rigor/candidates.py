@@ -13,7 +13,7 @@ from taskspace.certificates.boxes.rigor.residual import (
     nonzero,
     rounding,
 )
-from taskspace.certificates.boxes.rigor.small import (
+from taskspace.certificates.boxes.rigor.small_matrices import (
     add_product,
     add_product_t,
     fill_product,

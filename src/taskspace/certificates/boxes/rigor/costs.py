@@ -55,7 +55,7 @@ from taskspace.certificates.boxes.rigor.residual import (
     sum_of_norms,
     widen,
 )
-from taskspace.certificates.boxes.rigor.small import (
+from taskspace.certificates.boxes.rigor.small_matrices import (
     add_product,
     add_product_t,
     inverse_cholesky,

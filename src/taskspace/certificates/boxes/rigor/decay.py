@@ -20,7 +20,7 @@ from taskspace.certificates.boxes.rigor.residual import (
     scaled_gain,
     scaled_loop,
 )
-from taskspace.certificates.boxes.rigor.small import (
+from taskspace.certificates.boxes.rigor.small_matrices import (
     add_product,
     add_product_t,
     fill_product,

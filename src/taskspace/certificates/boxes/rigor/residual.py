@@ -16,7 +16,7 @@ the `gamma` given.
 import numpy as np
 from numba import njit
 
-from taskspace.certificates.boxes.rigor.small import (
+from taskspace.certificates.boxes.rigor.small_matrices import (
     add_product,
     add_product_t,
     fill_product,

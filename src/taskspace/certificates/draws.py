@@ -1,20 +1,19 @@
 """The continuum as a probability: how large a share of contexts is served.
 
 For every system, also plain functions and Gymnasium: draw contexts from a stated
-distribution,
-apply the selection as it is deployed, and count. The bound is that of Clopper and
-Pearson, so it holds whatever the system is. Played with one episode per draw, it is a
-statement about a random context and a random start. The bound is read at numbers of
-draws that were chosen before, which share the level: when time is up depends on what
-was drawn, where episodes that fail are shorter.
+distribution, apply the selection as it is deployed, and count. The bound is that of
+Clopper and Pearson, so it holds whatever the system is. Played with one episode per
+draw, it is a statement about a random context and a random start. The bound is read at
+numbers of draws that were chosen before, which share the level: when time is up depends
+on what was drawn, where episodes that fail are shorter.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +21,9 @@ from numpy.typing import NDArray
 from taskspace._util.arrays import Array
 from taskspace._util.betting import check_confidence, share_bound
 from taskspace._util.clock import Clock
-from taskspace.certificates.statements.claims import Certificate
-from taskspace.certificates.statements.words import share_sentence
+from taskspace.certificates.case import Case, certifier
+from taskspace.certificates.proof_subject import describe_selection, sample_seed
+from taskspace.certificates.statements import Certificate, count
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.text import read_text
 from taskspace.policies import Policy
@@ -32,7 +32,7 @@ from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
 from taskspace.systems.episodic import EpisodicSystem, random_episodes
 
-DISTRIBUTIONS = ("uniform", "loguniform")
+NAME = "share of contexts"
 BATCH = 256
 MAX_SAMPLES = 100_000
 # Share of the level for the last look, where time may end the draws before it.
@@ -41,86 +41,95 @@ FEWEST_SAMPLES = 64
 SHOWN_FAILURES = 20
 
 
-@dataclass(frozen=True, eq=False)
-class Distribution:
+class Law(NamedTuple):
     """How contexts are drawn.
 
     Args:
-        description: for sentences, e.g. `"uniformly from the box"`.
-        names: names of the columns.
+        words: for sentences, e.g. `"uniformly from the box"`.
+        names: columns of the contexts.
         sample: contexts for a number of draws and a generator.
         contents: what tells it from others, as plain values or arrays. Without it
-            it cannot be seen whether a distribution has changed, and each certificate
-            draws anew.
+            each certificate draws anew.
     """
 
-    description: str
+    words: str
     names: tuple[str, ...]
     sample: Callable[[int, np.random.Generator], Array]
-    contents: Any = field(default_factory=object)
+    contents: Any
 
 
-def distribution_of(name: str | Path, space: Space) -> Distribution:
-    """Return a distribution by name, or one that draws rows of a file.
+def law_of(distribution: Any, space: Space) -> Law:
+    """Return how contexts are drawn.
 
     Args:
-        name: `"uniform"` or `"loguniform"` on the box of a space, or a CSV file with a
-            header: each draw takes one of its rows, all with the same chance.
+        distribution: `"uniform"` or `"loguniform"` on the box of a space; a CSV file
+            with a header, of which each draw takes a row, all with the same chance; a
+            frozen distribution of `scipy.stats` for each axis by name; or one object
+            with `rvs(size=..., random_state=...)` for all axes together.
         space: the contexts whose box is meant; its names are the columns.
     """
-    names = tuple(space.names)
+    names, n_axes = tuple(space.names), len(space.names)
     low, high = space.points.min(0), space.points.max(0)
-    if name == "uniform":
-        return Distribution(
+    if isinstance(distribution, Mapping):
+        if set(distribution) != set(names):
+            raise InvalidInputError(
+                f"A distribution must have one entry for each of {', '.join(names)}, "
+                f"but has {', '.join(map(str, distribution))}."
+            )
+        axes = [distribution[name] for name in names]
+
+        def sample(n: int, rng: np.random.Generator) -> Array:
+            return np.stack([axis.rvs(size=n, random_state=rng) for axis in axes], -1)
+
+        known = [[axis.dist.name, list(axis.args), dict(axis.kwds)] for axis in axes]
+        words = [
+            f"{name} ~ {axis.dist.name}" for name, axis in zip(names, axes, strict=True)
+        ]
+        return Law(f"with {', '.join(words)}", names, sample, known)
+    if hasattr(distribution, "rvs"):
+        return Law(
+            "from the distribution given",
+            names,
+            lambda n, rng: np.reshape(
+                distribution.rvs(size=n, random_state=rng), (n, n_axes)
+            ),
+            object(),
+        )
+    if distribution == "uniform":
+        return Law(
             "uniformly from the box",
             names,
-            lambda n, rng: low + rng.random((n, len(names))) * (high - low),
-            [name, low, high],
+            lambda n, rng: low + rng.random((n, n_axes)) * (high - low),
+            [distribution, low, high],
         )
-    if name == "loguniform":
+    if distribution == "loguniform":
         if not (low > 0).all():
             raise InvalidInputError(
                 "The distribution 'loguniform' needs contexts above 0, but the box "
                 f"begins at {low.tolist()}."
             )
-        start, stop = np.log(low), np.log(high)
-        return Distribution(
+        start, width = np.log(low), np.log(high) - np.log(low)
+        return Law(
             "log-uniformly from the box",
             names,
             lambda n, rng: np.clip(
-                np.exp(start + rng.random((n, len(names))) * (stop - start)), low, high
+                np.exp(start + rng.random((n, n_axes)) * width), low, high
             ),
-            [name, low, high],
+            [distribution, low, high],
         )
-    path = Path(name)
+    path = Path(distribution)
     if not path.is_file():
         raise InvalidInputError(
-            f"A distribution must be one of {', '.join(DISTRIBUTIONS)} or a CSV file "
-            f"of contexts, but {str(name)!r} is neither."
+            "A distribution must be 'uniform', 'loguniform', a CSV file of contexts, "
+            f"or of scipy.stats, but got {str(distribution)!r}."
         )
     rows = _read_contexts(path, names)
-    return Distribution(
+    return Law(
         f"from the {len(rows):,} contexts of {path.name}",
         names,
         lambda n, rng: rows[rng.integers(len(rows), size=n)],
         rows,
     )
-
-
-def _read_contexts(path: Path, names: Sequence[str]) -> Array:
-    frame = read_text(path, header=True)
-    missing = [name for name in names if name not in frame.names]
-    if missing:
-        raise InvalidInputError(
-            f"{path} must have a column for each of {', '.join(names)}, but "
-            f"{', '.join(missing)} are missing."
-        )
-    rows = frame.numbers([frame.names.index(name) for name in names])
-    if not len(rows) or not np.isfinite(rows).all():
-        raise InvalidInputError(
-            f"{path} must hold at least one context, and finite numbers only."
-        )
-    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +150,109 @@ class ShareCheck:
     failures: Array
 
 
+def _read_contexts(path: Path, names: Sequence[str]) -> Array:
+    frame = read_text(path, header=True)
+    missing = [name for name in names if name not in frame.names]
+    if missing:
+        raise InvalidInputError(
+            f"{path} must have a column for each of {', '.join(names)}, but "
+            f"{', '.join(missing)} are missing."
+        )
+    rows = frame.numbers([frame.names.index(name) for name in names])
+    if not len(rows) or not np.isfinite(rows).all():
+        raise InvalidInputError(
+            f"{path} must hold at least one context, and finite numbers only."
+        )
+    return rows
+
+
+@certifier("draws")
+def certify_share(case: Case) -> list[Certificate]:
+    """Bound the share of contexts that the selection serves as it is deployed.
+
+    Args:
+        case: gets the check; nothing is said without a distribution.
+    """
+    study, question, continuum = case.study, case.question, case.found.get("continuum")
+    system, policies = study.system, study.policies
+    sources, targets = case.sources, study.targets
+    if case.distribution is None:
+        return []
+    if system is None or policies is None or not sources or not targets:
+        why = "Drawing contexts needs the system and the policies, and contexts."
+        return [Certificate(NAME, False, "vacuous", why)]
+    law = law_of(case.distribution, targets)
+    fresh = case.found.get("fresh")
+    assignment = case.cover.assignment if fresh is None else fresh.assignment
+    nearest = nearest_source(assignment, targets)
+
+    def select(rows: Array) -> NDArray[np.int64]:
+        chosen = nearest(rows)
+        if continuum is None:
+            return chosen
+        certain = continuum.source_at(system.contexts(Points(targets.names, rows)))
+        return np.where(certain >= 0, certain, chosen)
+
+    boxes: list[NDArray[Any]] = []
+    if continuum is not None:
+        corners = continuum.boxes.low, continuum.boxes.high
+        boxes = [*corners, continuum.status, continuum.assignment]
+    contexts = system.contexts(sources)
+    seed = sample_seed(
+        "draws",
+        case.seed,
+        describe_selection(case.table, question, assignment, system, policies),
+        [contexts, system.contexts(targets)],
+        boxes,
+        [law.words, law.names, law.contents],
+    )
+    play = Deployed(system, policies, contexts, targets.names, question, select, seed)
+    try:
+        question.check_exact("A share of drawn contexts")
+        case.found["share"] = share = served_share(
+            play,
+            law,
+            question,
+            confidence=case.confidence,
+            n_samples=case.n_samples,
+            target_share=case.target_share,
+            seed=seed,
+            time_limit=case.clock.left,
+            of_what=play.of_what,
+        )
+    except InvalidInputError as error:
+        return [Certificate(NAME, False, "vacuous", str(error))]
+    return [share.certificate]
+
+
+def nearest_source(
+    assignment: NDArray[np.integer], targets: Space
+) -> Callable[[Array], NDArray[np.int64]]:
+    """Return the selection as deployed: the source of the nearest target.
+
+    Distances are in shares of the box, axis by axis, so units do not matter.
+
+    Args:
+        assignment: source of each target, −1 for none.
+        targets: contexts of the targets.
+    """
+    points = np.asarray(targets.points)
+    width = np.ptp(points, axis=0)
+    width = np.where(width > 0, width, 1.0)
+
+    def select(rows: Array) -> NDArray[np.int64]:
+        apart = np.zeros((len(rows), len(points)))
+        for column in range(points.shape[1]):
+            step = rows[:, None, column] - points[None, :, column]
+            apart += (step / width[column]) ** 2
+        return np.asarray(assignment, np.int64)[apart.argmin(1)]
+
+    return select
+
+
 def served_share(
     play: Callable[[Array, int], NDArray[np.bool_]],
-    distribution: Distribution,
+    law: Law,
     question: Question,
     *,
     seed: int,
@@ -158,7 +267,7 @@ def served_share(
     Args:
         play: which of some contexts are served, given their rows and how many draws
             there were before; the selection as it will be deployed.
-        distribution: how contexts are drawn.
+        law: how contexts are drawn.
         question: what "served" means, for the sentence.
         seed: of the draws. A selection that was changed after its draws were seen
             needs another seed; `certify` takes one from all that it judges.
@@ -193,10 +302,10 @@ def served_share(
         looks = _looks_before(n_samples, level)
     failures: list[Array] = []
     n, n_failed = 0, 0
-    best = Look(0, 0, 0.0)
+    best = 0, 0, 0.0  # draws, failures, and the bound of the best look
     for stop, share in looks:
         while n < stop and clock.left > 0:
-            rows = distribution.sample(min(BATCH, stop - n), rng)
+            rows = law.sample(min(BATCH, stop - n), rng)
             served = np.asarray(play(rows, n), bool)
             failures.append(rows[~served])
             n_failed += int((~served).sum())
@@ -204,57 +313,47 @@ def served_share(
         if n < stop:  # a number of draws that time has chosen says nothing
             break
         bound = share_bound(n - n_failed, n, 1 - share)
-        if bound >= best.bound:
-            best = Look(n, n_failed, bound)
-        if goal is not None and best.bound > goal:
+        if bound >= best[2]:
+            best = n, n_failed, bound
+        if goal is not None and best[2] > goal:
             break
-    failed = np.concatenate([*failures, np.empty((0, len(distribution.names)))])
+    n_seen, n_missed, bound = best
+    failed = np.concatenate([*failures, np.empty((0, len(law.names)))])
     values = {
         **question.to_dict(),
         "confidence": confidence,
-        "distribution": distribution.description,
-        "share": best.bound,
+        "distribution": law.words,
+        "share": bound,
         "target_share": goal,
         "n_samples": n,
         "n_failed": n_failed,
-        "look_samples": best.n_samples,
-        "look_failed": best.n_failed,
+        "look_samples": n_seen,
+        "look_failed": n_missed,
         "seed": str(seed),
         "failing_contexts": [
-            dict(zip(distribution.names, row, strict=True))
+            dict(zip(law.names, row, strict=True))
             for row in failed[:SHOWN_FAILURES].tolist()
         ],
     }
-    why = share_sentence(
-        question,
-        distribution.description,
-        bound=best.bound,
-        confidence=confidence,
-        n_samples=best.n_samples,
-        n_failed=best.n_failed,
-        n_all=n,
-        of_what=of_what,
+    why = (
+        f"No bound on the share of {of_what} that are served, drawn {law.words}: time "
+        f"was up after {count(n, 'draw')}, before the first number of draws at which "
+        "a bound was to be read."
     )
-    holds = best.bound > (goal or 0.0)
-    kind = "confidence" if best.bound > 0 else "vacuous"
-    scope = f"{of_what} drawn {distribution.description}"
-    certificate = Certificate("share of contexts", holds, kind, why, values, scope)
-    return ShareCheck(certificate, best.bound, n, failed)
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a number of draws that was chosen before says.
-
-    Args:
-        n_samples: the number.
-        n_failed: contexts among them that were not served.
-        bound: on the share that is served, from below.
-    """
-
-    n_samples: int
-    n_failed: int
-    bound: float
+    if n_seen:
+        lost = f"{n_missed:,} failed" if n_missed else "none failed"
+        if n > n_seen:
+            lost += f"; {n:,} were drawn in all"
+        why = (
+            f"At least {100 * bound:.4g} % of {of_what} are served, drawn {law.words}: "
+            f"each {question.clause} (confidence {100 * confidence:.6g} %; {n_seen:,} "
+            f"draws, {lost})."
+        )
+    holds = bound > (goal or 0.0)
+    kind = "confidence" if bound > 0 else "vacuous"
+    scope = f"{of_what} drawn {law.words}"
+    certificate = Certificate(NAME, holds, kind, why, values, scope)
+    return ShareCheck(certificate, bound, n, failed)
 
 
 def _looks_until(goal: float, level: float) -> list[tuple[int, float]]:
@@ -276,31 +375,6 @@ def _looks_before(n_samples: int, level: float) -> list[tuple[int, float]]:
         looks.insert(0, (n, share))
         n, share = n // 2, share / 2
     return looks
-
-
-def nearest_source(
-    assignment: NDArray[np.integer], targets: Space
-) -> Callable[[Array], NDArray[np.int64]]:
-    """Return the selection as deployed: the source of the nearest target.
-
-    Distances are in shares of the box, axis by axis, so units do not matter.
-
-    Args:
-        assignment: source of each target, −1 for none.
-        targets: contexts of the targets.
-    """
-    points = np.asarray(targets.points)
-    width = np.ptp(points, axis=0)
-    width = np.where(width > 0, width, 1.0)
-
-    def select(rows: Array) -> NDArray[np.int64]:
-        apart = np.zeros((len(rows), len(points)))
-        for column in range(points.shape[1]):
-            step = rows[:, None, column] - points[None, :, column]
-            apart += (step / width[column]) ** 2
-        return np.asarray(assignment, np.int64)[apart.argmin(1)]
-
-    return select
 
 
 class Deployed:

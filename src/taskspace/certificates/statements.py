@@ -1,4 +1,4 @@
-"""What every certificate says, and what it may call itself: decided here alone.
+"""Certificates, the word that each may use of itself, and the words they share.
 
 A statement has two legs: the numbers it uses (`exact` or weaker, see
 `taskspace.systems.base.Provenance`) and the argument that leads from them to it. Exact
@@ -7,7 +7,7 @@ whatever the argument: a conclusion from them is an estimate, and says which tab
 is about. Fresh samples with a stated level make a statement of confidence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -17,7 +17,7 @@ from taskspace._util.files import plain
 from taskspace._util.words import round_to_side
 from taskspace.errors import ContradictionError, UnknownNameError
 from taskspace.questions import Question
-from taskspace.systems.base import PROVENANCE_WORDS, Provenance
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance, System
 
 CertificateKind = Literal["proof", "confidence", "estimate", "vacuous"]
 # What is on the right holds all that is on its left.
@@ -168,3 +168,47 @@ def check_consistent(certificates: Sequence[Certificate]) -> None:
                     f"{high.value:g} suffice for the {high.targets}. One of them is "
                     "wrong, so neither is reported. Please report this with its data."
                 )
+
+
+def count(n: int, noun: str) -> str:
+    """Return a count for sentences: `"1 source"`, `"3 sources"`.
+
+    Args:
+        n: how many.
+        noun: of what, in the singular.
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def percent(share: float) -> str:
+    """Return a share for people, never rounded up to all or down to nothing.
+
+    Args:
+        share: between 0 and 1.
+    """
+    if 0 < share < 1:
+        share = min(max(share, 1e-4), 0.9999)
+    return f"{100 * share:.4g} %"
+
+
+def context_words(context: Mapping[str, float], names: Sequence[str]) -> str:
+    """Return a context for people: `k = 1.5, c = 2`.
+
+    Args:
+        context: values by name.
+        names: which of them to tell.
+    """
+    return ", ".join(f"{name} = {context[name]:.6g}" for name in names)
+
+
+def caution_sentence(system: System | None, question: Question) -> str:
+    """Return what costs and the best of them mean, where that needs a word.
+
+    Args:
+        system: the tasks, if they are known.
+        question: what is asked.
+    """
+    caution = "" if system is None else system.objective.caution
+    if not caution or not question.rule.averages_starts:
+        return ""
+    return f"{caution[0].upper()}{caution[1:]}."

@@ -1,25 +1,24 @@
 """Few sources for a whole box, with bounds on how few could do.
 
-How the sources are found is in `taskspace.certificates.boxes.shrink`.
+`taskspace.certificates.boxes.box_search` has the search for them.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
+from taskspace.certificates.boxes.box_search import GROWTH, BoxSearch
 from taskspace.certificates.boxes.check import (
     UNCOVERED,
     ContinuumCover,
     box_edges,
 )
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
-from taskspace.certificates.boxes.enclosures.search import may_serve_nodes
-from taskspace.certificates.boxes.shrink import FINE_CELLS, BoxSearch
-from taskspace.certificates.statements.claims import Bound
+from taskspace.certificates.boxes.enclosures.node_bounds import Limit, may_serve_nodes
 from taskspace.cover import lower_bounds
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
@@ -83,78 +82,36 @@ def certified_cover(
         epsilon,
         clock,
         seed=seed,
+        may_grow=candidates is None and len(pool) < enclosure.n_sources,
     )
-    may_grow = candidates is None and len(pool) < enclosure.n_sources
-    if enclosure.is_paved:
-        search.bound_at_nodes(Clock(0.1 * clock.left))
-        search.cover_cells(Clock(0.3 * clock.left), may_grow=False)
-        if not search.is_optimal:
-            some = Clock(0.6 * clock.left)
-            search.cover_cells(some, may_grow=may_grow, finer=FINE_CELLS)
-    search.prove_first(suggestions)
-    search.shrink(Clock(0.3 * clock.left))
-    if not enclosure.is_paved:
-        search.bound_at_nodes(Clock(0.2 * clock.left))
-    if not search.holds:
-        search.close_gaps(Clock(0.4 * clock.left))
-    if not search.holds and not enclosure.is_paved:
-        search.cover_cells(Clock(0.6 * clock.left), may_grow=may_grow)
-    search.close_gaps(clock)
-    cover = search.finish()
+    search.run(suggestions)
     every = search.bound
     if len(search.pool) < enclosure.n_sources:
-        every = _bound_of_all(enclosure, search.edges, epsilon, clock)
-    n_pool = len(search.pool)
-    return _with_bounds(enclosure, cover, n_pool, search.bound, every, epsilon)
+        every = _bound_of_all(search)
+    cover = search.finish()
+    return replace(
+        cover,
+        lower_bound=every,
+        n_candidates=len(search.pool),
+        bound_candidates=search.bound,
+        uncoverable=_hopeless(enclosure, cover, epsilon),
+        is_time_up=clock.left <= 0,
+    )
 
 
-def _bound_of_all(
-    enclosure: Enclosure, edges: Sequence[Array], epsilon: float, clock: Clock
-) -> int:
+def _bound_of_all(search: BoxSearch) -> int:
     """Return a lower bound over every source, as far as time and memory allow."""
-    n_nodes = int(np.prod([len(e) for e in edges]))
+    enclosure, clock = search.enclosure, search.clock
+    n_nodes = int(np.prod([len(e) for e in search.edges]))
     if clock.left <= 0 or enclosure.n_sources * n_nodes > MAX_NODE_PAIRS:
         return 1
-    sets = pack(may_serve_nodes(enclosure, edges, epsilon, clock=clock))
-    if clock.left <= 0:
+    limit = Limit(clock, GROWTH * search.max_pairs)
+    nodes = may_serve_nodes(enclosure, search.edges, search.epsilon, limit=limit)
+    sets = pack(nodes)
+    if limit.was_cut:
         return 1
     quick = lower_bounds(sets, kinds=QUICK_BOUNDS, time_limit=clock.left)
     return max(1, *(int(bound.value) for bound in quick))
-
-
-def _with_bounds(
-    enclosure: Enclosure,
-    cover: ContinuumCover,
-    n_candidates: int,
-    among: int,
-    every: int,
-    epsilon: float,
-) -> ContinuumCover:
-    """Return the cover with its bounds, each with what it ranges over."""
-    values: dict[str, Any] = {}
-    bounds: list[Bound] = []
-    context = None
-    hopeless = _hopeless(enclosure, cover, epsilon)
-    if hopeless is not None:
-        context = dict(zip(cover.axes, hopeless.tolist(), strict=True))
-        values["uncoverable_context"] = context
-    else:
-        # Where some part of the box has no source, bounds are about the rest alone.
-        bounds += [
-            Bound("lower", among, "box", "candidates"),
-            Bound("lower", every, "box", "table"),
-        ]
-        if cover.holds:
-            bounds.append(Bound("upper", cover.size, "box", "candidates"))
-    return cover.with_bounds(
-        every,
-        among,
-        n_candidates,
-        values,
-        bounds,
-        bound_candidates=among,
-        uncoverable=context,
-    )
 
 
 def _candidates(enclosure: Enclosure, sources: ArrayLike | None) -> NDArray[np.int64]:
@@ -172,7 +129,7 @@ def _candidates(enclosure: Enclosure, sources: ArrayLike | None) -> NDArray[np.i
 def _hopeless(
     enclosure: Enclosure, cover: ContinuumCover, epsilon: float
 ) -> Array | None:
-    """Return a context at which every candidate certainly exceeds epsilon, if any."""
+    """Return a context at which every source certainly exceeds epsilon, if any."""
     centre = cover.boxes[cover.status == UNCOVERED].centre
     centre = centre[:: max(1, len(centre) // 200)]
     if not len(centre):

@@ -6,6 +6,7 @@ sources go down together, a level at a time, so that compiled bounds of pairs sh
 the processors.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -23,12 +24,39 @@ CUTS_IN_CELL = 2
 BLOCK_CELLS = 2**25
 
 
+class Limit:
+    """When a search ends: after a number of pairs, or when its time is up.
+
+    Args:
+        clock: the time; without one there is no time limit.
+        n_pairs: bounds of a source on a box, at most.
+    """
+
+    def __init__(self, clock: Clock | None = None, n_pairs: float = math.inf):
+        self._clock, self._most = clock or Clock(), n_pairs
+        self.n_pairs = 0
+        self.was_cut = False
+        """Whether it ended a search."""
+
+    def is_over(self, n_pairs: int) -> bool:
+        """Count pairs that come next; return whether they are too many.
+
+        Args:
+            n_pairs: how many.
+        """
+        self.n_pairs += n_pairs
+        if self.n_pairs > self._most or self._clock.left <= 0:
+            self.was_cut = True
+            return True
+        return False
+
+
 def serves_cells(
     enclosure: Enclosure,
     edges: Sequence[Array],
     epsilon: float,
     *,
-    clock: Clock | None = None,
+    limit: Limit | None = None,
 ) -> Iterator[NDArray[np.bool_]]:
     """Return which sources are certainly within `epsilon` on which cells of a grid.
 
@@ -36,12 +64,12 @@ def serves_cells(
         enclosure: bounds on the losses.
         edges: ascending edges of each axis; a single one for a fixed value.
         epsilon: tolerance.
-        clock: when to stop; cells that are not decided by then count as not served.
+        limit: when to stop; cells that are not decided by then count as not served.
 
     Yields:
         Blocks of rows with dims `(source, cell)`, cells in C order.
     """
-    return _search(enclosure, edges, epsilon, clock or Clock(), False, nodes=False)
+    return _search(enclosure, edges, epsilon, limit or Limit(), False, nodes=False)
 
 
 def may_serve_nodes(
@@ -49,7 +77,7 @@ def may_serve_nodes(
     edges: Sequence[Array],
     epsilon: float,
     *,
-    clock: Clock | None = None,
+    limit: Limit | None = None,
     undecided: bool = True,
 ) -> Iterator[NDArray[np.bool_]]:
     """Return which sources are not shown to exceed `epsilon` at which nodes of a grid.
@@ -58,22 +86,22 @@ def may_serve_nodes(
         enclosure: bounds on the losses.
         edges: values of each axis.
         epsilon: tolerance.
-        clock: when to stop.
+        limit: when to stop.
         undecided: what to say of nodes that are not decided by then. True is what a
             lower bound needs.
 
     Yields:
         Blocks of rows with dims `(source, node)`, nodes in C order.
     """
-    clock = clock or Clock()
-    return _search(enclosure, edges, epsilon, clock, undecided, nodes=True)
+    limit = limit or Limit()
+    return _search(enclosure, edges, epsilon, limit, undecided, nodes=True)
 
 
 def _search(
     enclosure: Enclosure,
     edges: Sequence[Array],
     epsilon: float,
-    clock: Clock,
+    limit: Limit,
     undecided: bool,
     *,
     nodes: bool,
@@ -82,7 +110,7 @@ def _search(
         # What is measured is served where all is served that may be true.
         inner = enclosure.true_bounds()
         windows = enclosure.windows(edges, nodes=nodes)
-        for block in _search(inner, edges, epsilon, clock, undecided, nodes=nodes):
+        for block in _search(inner, edges, epsilon, limit, undecided, nodes=nodes):
             yield windows.erode(block)
         return
     grid = [np.ascontiguousarray(e, dtype=np.float64) for e in edges]
@@ -91,7 +119,7 @@ def _search(
     step = max(1, BLOCK_CELLS // n_items)
     for first in range(0, enclosure.n_sources, step):
         rows = np.arange(first, min(first + step, enclosure.n_sources))
-        yield _descend(enclosure, rows, grid, counts, epsilon, clock, undecided, nodes)
+        yield _descend(enclosure, rows, grid, counts, epsilon, limit, undecided, nodes)
 
 
 def _descend(
@@ -100,7 +128,7 @@ def _descend(
     edges: Sequence[Array],
     counts: NDArray[np.int64],
     epsilon: float,
-    clock: Clock,
+    limit: Limit,
     undecided: bool,
     nodes: bool,
 ) -> NDArray[np.bool_]:
@@ -114,7 +142,7 @@ def _descend(
         [0 if len(e) == n else 1 for e, n in zip(edges, counts, strict=True)]
     )
     while len(row):
-        if clock.left <= 0:
+        if limit.is_over(len(row)):
             if undecided:
                 _mark(served, counts, row, first, stop)
             break

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates import LossBounds, MsdEnclosure, certify, enclosure_for
+from taskspace.certificates import MsdEnclosure, certify, enclosure_for
+from taskspace.certificates.boxes.consistency import TableCheck
 from taskspace.certificates.boxes.enclosures import NoEnclosureError
-from taskspace.certificates.boxes.gate import TableGate
 from taskspace.certificates.case import Case
 from taskspace.errors import ContradictionError, InvalidInputError
 from taskspace.systems import ContextAxis, LinearFamily, MassSpringDamper
@@ -69,9 +69,9 @@ def made(system, space=SPACE, trainer=LQR, measures=()):
 
 
 def gate_of(system, space, table, policies, question):
-    case = Case(ts.Study.of(table, system=system, policies=policies), question)
-    assert case.enclosure is not None
-    return TableGate(case, case.enclosure)
+    study = ts.Study.of(table, system=system, policies=policies)
+    case = Case(study=study, question=question)
+    return TableCheck(case, case.enclosure[0])
 
 
 @pytest.mark.parametrize("system", [Worn(), Estimated()], ids=["worn", "estimated"])
@@ -108,7 +108,7 @@ def test_one_that_states_exact_gets_no_bounds_of_its_base():
         certify(
             ts.Study.of(table, system=system, policies=policies),
             QUESTION,
-            bounds=LossBounds(enclosure=bounds),
+            bounds=bounds,
         )
 
 
@@ -246,7 +246,7 @@ def test_policies_in_another_order_are_refused():
         certify(
             ts.Study.of(table, system=system, policies=policies),
             QUESTION,
-            bounds=LossBounds(enclosure=few.subset([0, 1])),
+            bounds=few.subset([0, 1]),
         )
 
 

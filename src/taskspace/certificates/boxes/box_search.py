@@ -8,6 +8,10 @@ the check fails added. Where nothing else holds, cells become targets: a source 
 a cell if its loss is certainly within epsilon on all of it, so a cover of the cells is
 a cover of the box by construction. Whatever comes out is checked by `certify_cover`,
 which does not know how it was made, and what is proven is never given up.
+
+All of it goes in rounds, until a cover holds. Each step of a round is cut by counted
+work, four times as much as in the round before; the time limit only ends the search. So
+a search that closes in time gives the same answer on any machine.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,30 +32,55 @@ from taskspace.certificates.boxes.enclosures import (
     Enclosure,
     MeasuredEnclosure,
 )
-from taskspace.certificates.boxes.enclosures.search import may_serve_nodes, serves_cells
-from taskspace.cover import minimum_cover, smallest_epsilon
+from taskspace.certificates.boxes.enclosures.node_bounds import (
+    Limit,
+    may_serve_nodes,
+    serves_cells,
+)
+from taskspace.cover import Cover, smallest_epsilon
+from taskspace.cover.methods.minimum import full_cover
+from taskspace.cover.problem import Instance
 from taskspace.measured import AxisError
 from taskspace.sets import PackedSets, TargetSets, pack
 
 SLACKS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02)
 """Shares of epsilon by which a cover of points is better than asked, most first."""
 
-# Pairs of a source and a part of a cell that a search looks at, at each depth.
-MAX_CUT_PAIRS = 2**23
-# Points at which losses are known: as many as this share of the time allows, and at
-# most so many pairs with a candidate.
-POINTS_SHARE = 0.05
+# Work of a step in the first round, in the unit of `Enclosure.pair_work`; how much it
+# grows from round to round; and rounds at most.
+FIRST_WORK, GROWTH, N_ROUNDS = 2e6, 4, 4
+# Stages of counted work of a cover in the first round; one more in each later one.
+N_STAGES = 8
+# Share of a step's work for points at which losses are known, and pairs of a point and
+# a candidate at most.
+POINTS_SHARE = 0.5
 MAX_POINT_PAIRS = 2**16
 POINT_PAIRS_AT_ONCE = 2**12
+# Pairs of a source and a part of a cell that a search looks at, at each depth.
+MAX_CUT_PAIRS = 2**23
 # Points are covered for a tolerance smaller by this share, so that gaps stay small.
 TIGHTEN = 1e-3
-MAX_ROUNDS = 40
+MAX_EXCHANGES = 40
 # Cells of measured contexts for each cell that is cut where it is needed: at first,
 # when a cover of them is soon found, and then.
 COARSE_CELLS, FINE_CELLS = 1, 3
-GAPS_A_ROUND = 100
+MAX_GAPS = 100
 # How often a cell that no source serves whole is cut along each axis.
 CELL_CUTS = 4
+
+
+def counted_cover(
+    sets: TargetSets, clock: Clock, seed: int = 0, n_stages: int = N_STAGES
+) -> Cover:
+    """Return the best cover that some stages of counted work find.
+
+    Args:
+        sets: the targets that each source serves.
+        clock: when to stop in any case.
+        seed: of the random choices.
+        n_stages: how many stages.
+    """
+    return full_cover(Instance.of(sets), clock, seed=seed, n_stages=n_stages)
 
 
 class BoxSearch:
@@ -65,6 +94,8 @@ class BoxSearch:
         epsilon: tolerance.
         clock: of the whole search.
         seed: of the cover engine.
+        may_grow: all sources become candidates if these leave a cell that no single
+            one serves.
     """
 
     def __init__(
@@ -77,21 +108,27 @@ class BoxSearch:
         clock: Clock,
         *,
         seed: int,
+        may_grow: bool = False,
     ):
         self.enclosure, self.pool = enclosure, pool
         self.edges, self.axes, self.epsilon = edges, axes, epsilon
-        self.clock, self.seed = clock, seed
+        self.clock, self.seed, self.may_grow = clock, seed, may_grow
         self.part = enclosure.subset(pool)
-        # Losses of the candidates at some points, from above.
-        self.losses = np.empty((len(pool), 0))
         self.found: ContinuumCover | None = None
         self.bound = 1
+        # Losses of the candidates at some points, from above.
+        self.losses = np.empty((len(pool), 0))
         # Which candidate may serve which point within epsilon, and a little better.
         self.points: NDArray[np.bool_] | None = None
         self.wanted: NDArray[np.bool_] | None = None
         self.is_closed = False
-        # What the last check that held took: less time is too little for another.
-        self.seconds = 0.0
+        self.round = 0
+        # Whether counted work ended a check or a look at nodes in this round before it
+        # was done; and whether it ended a search for a cover.
+        self.was_cut = self.was_short = False
+        # Pairs bounded by checks so far, and selections that some context refutes.
+        self.n_pairs = 0
+        self._refuted: set[tuple[int, ...]] = set()
 
     @property
     def holds(self) -> bool:
@@ -104,67 +141,127 @@ class BoxSearch:
         cover = self.found
         return cover is not None and self.holds and self.bound >= cover.size
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether some point is served by no source, so that no cover exists."""
+        if self.points is None or len(self.pool) < self.enclosure.n_sources:
+            return False
+        return not self.points.any(0).all()
+
+    @property
+    def max_pairs(self) -> float:
+        """Pairs of a source and a box that a step of this round may bound."""
+        return FIRST_WORK * GROWTH**self.round / self.enclosure.pair_work
+
+    def run(self, suggestions: Iterable[ArrayLike]) -> None:
+        """Search, in rounds of growing work, until a cover holds or time is up.
+
+        Args:
+            suggestions: selections to try first, those with the most slack before
+                the others; their sources become candidates.
+        """
+        tried: list[NDArray[np.int64]] = []
+        asked = iter(suggestions)
+        for self.round in range(N_ROUNDS):
+            self.was_cut = self.was_short = False
+            if self.enclosure.is_paved:
+                self._bound_at_nodes()
+                self._cover_cells(COARSE_CELLS)
+                if not self.is_optimal:
+                    self._cover_cells(FINE_CELLS)
+            self._prove_first(asked, tried)
+            if not self.enclosure.is_paved:
+                self._look_at_points()
+                self._prove_slack_covers()
+                self._shrink()
+                self._bound_at_nodes()
+                if not self.holds:
+                    self._close_gaps()
+                if not self.holds:
+                    self._cover_cells(COARSE_CELLS)
+                self._close_gaps()
+            is_left = self.was_cut or (self.was_short and not self.holds)
+            if self.is_optimal or self.is_hopeless or not is_left:
+                break
+            if self.clock.left <= 0:
+                break
+
     def check(
-        self, sources: NDArray[np.int64], clock: Clock, *, whole: bool = False
+        self, sources: NDArray[np.int64], *, whole: bool = False
     ) -> ContinuumCover:
         """Return what a selection serves; the best cover so far is kept.
 
         Args:
             sources: the selection.
-            clock: when to stop.
-            whole: look at all of the box; by default only until it fails.
+            whole: look at all of the box, whatever it takes; by default until it
+                fails, or the work of a step is done.
         """
+        most = int(min(self.max_pairs / max(1, len(sources)), 200_000))
         checked = certify_cover(
             self.enclosure,
             sources,
             self.edges,
             self.epsilon,
             axes=self.axes,
-            time_limit=clock.left,
+            time_limit=self.clock.left,
             until_failure=not whole,
+            **({} if whole else {"max_boxes": most}),
         )
+        self.n_pairs += checked.n_pairs
         if self.found is None or checked.rank > self.found.rank:
             self.found = checked
-        if checked.holds:
-            self.seconds = clock.seconds
+        if checked.witnesses:
+            self._refuted.add(tuple(sources.tolist()))
+        elif not checked.holds:
+            self.was_cut = True
         return checked
 
-    def prove_first(self, suggestions: Iterable[ArrayLike]) -> None:
-        """Prove some selection: those with the most slack first, then less.
+    def _cover(self, sets: TargetSets) -> Cover:
+        """Return the best cover that the work of a step finds."""
+        cover = counted_cover(sets, self.clock, self.seed, N_STAGES + self.round)
+        self.was_short |= cover.stop_reason == "step limit"
+        return cover
+
+    def _prove_first(
+        self, suggestions: Iterator[ArrayLike], tried: list[NDArray[np.int64]]
+    ) -> None:
+        """Prove some suggestion: those with the most slack first, then less.
 
         Args:
-            suggestions: selections of the caller, in this order; covers of points
-                follow if none of them holds.
+            suggestions: those that no round has tried.
+            tried: those that rounds before have tried.
         """
-        for chosen in suggestions:
+        for sources in tried:
+            if self.holds or self.clock.left <= 0:
+                break
+            self._has_enough(sources)
+        for chosen in suggestions if not (tried and self.holds) else ():
             sources = np.unique(np.asarray(chosen, np.int64).reshape(-1))
+            tried.append(sources)
             self.pool = np.union1d(self.pool, sources)
             if self.clock.left <= 0 or self._has_enough(sources):
                 break
         self.part = self.enclosure.subset(self.pool)
-        if self.enclosure.is_paved:
-            return
-        self._look_at_points(Clock(POINTS_SHARE * self.clock.left))
-        if not self.holds:
-            for chosen in self._slack_covers():
-                if self.clock.left <= 0 or self._has_enough(chosen):
-                    break
 
     def _has_enough(self, sources: NDArray[np.int64]) -> bool:
         """Check a selection; whether one holds and this one does not.
 
         With less slack the next one would hardly do better.
         """
-        if self.found is not None and self.holds and len(sources) >= self.found.size:
+        held = self.found is not None and self.holds
+        if held and self.found is not None and len(sources) >= self.found.size:
             return False
-        held = self.holds
-        checked = self.check(sources, Clock(0.3 * self.clock.left))
-        return held and not checked.holds
+        if tuple(sources.tolist()) in self._refuted:
+            return held
+        return not self.check(sources).holds and held
 
-    def _look_at_points(self, clock: Clock) -> None:
+    def _look_at_points(self) -> None:
         """Bound the losses of all candidates at points that are spread over the box."""
         n_axes = len(self.edges)
-        n_points = max(2, MAX_POINT_PAIRS // len(self.pool))
+        most = min(MAX_POINT_PAIRS, POINTS_SHARE * self.max_pairs) / len(self.pool)
+        n_points = max(2, int(most))
+        if len(self.losses) == len(self.pool) and self.losses.shape[1] >= n_points:
+            return
         # Corners first, then a sequence without gaps or lines (Roberts' R_d).
         root = 2.0
         for _ in range(30):
@@ -178,100 +275,102 @@ class BoxSearch:
         step = max(1, POINT_PAIRS_AT_ONCE // len(self.pool))
         parts = []
         for first in range(0, min(len(points), n_points), step):
-            if parts and clock.left <= 0:
+            if parts and self.clock.left <= 0:
                 break
             some = Boxes.points(points[first : first + step])
             parts.append(self.part.bounds(some)[1])
         self.losses = np.concatenate(parts, axis=1)
 
-    def _slack_covers(self) -> Iterator[NDArray[np.int64]]:
-        """Yield covers of the points for smaller tolerances, the smallest first."""
+    def _prove_slack_covers(self) -> None:
+        """Prove a cover of the points for a smaller tolerance, if nothing holds yet."""
+        if self.holds:
+            return
         for slack in SLACKS:
             served = self.losses <= self.epsilon - slack * abs(self.epsilon)
-            if served.any(0).all():
-                sets = PackedSets.from_bool(served)
-                limit = 0.05 * self.clock.left
-                cover = minimum_cover(sets, time_limit=limit, seed=self.seed)
-                yield self.pool[np.sort(cover.sources)]
+            if not served.any(0).all():
+                continue
+            cover = self._cover(PackedSets.from_bool(served))
+            chosen = self.pool[np.sort(cover.sources)]
+            if self.clock.left <= 0 or self._has_enough(chosen):
+                break
 
-    def shrink(self, clock: Clock) -> None:
+    def _shrink(self) -> None:
         """Find fewer sources: of a size those that lose least at the points.
 
         Halves the sizes between one that is too small for the points and that of the
         cover that holds.
-
-        Args:
-            clock: when to stop.
         """
-        if self.found is None or not self.holds or self.enclosure.is_paved:
-            return
         too_small = 0
-        while too_small < self.found.size - 1 and 0.5 * clock.left > self.seconds:
+        while (
+            self.found is not None
+            and self.holds
+            and too_small < self.found.size - 1
+            and self.clock.left > 0
+        ):
             size = (too_small + self.found.size) // 2
             least = smallest_epsilon(
-                self.losses, size, time_limit=0.1 * clock.left, seed=self.seed
+                self.losses,
+                size,
+                time_limit=self.clock.left,
+                seed=self.seed,
+                max_stages=N_STAGES + self.round,
             )
+            self.was_short |= not least.optimal
             held = False
             if least.upper <= self.epsilon:
                 chosen = self.pool[np.array(least.sources, np.int64)]
-                held = self.check(chosen, Clock(0.6 * clock.left)).holds
+                if tuple(chosen.tolist()) not in self._refuted:
+                    held = self.check(chosen).holds
             if not held:
                 too_small = size
 
-    def bound_at_nodes(self, clock: Clock) -> None:
-        """Bound the size from below: no fewer candidates serve the nodes.
-
-        Args:
-            clock: when to stop.
-        """
+    def _bound_at_nodes(self) -> None:
+        """Bound the size from below: no fewer candidates serve the nodes."""
         tight = self.epsilon - TIGHTEN * abs(self.epsilon)
-        half = Clock(0.5 * clock.left)
-        self.points = np.concatenate(
-            list(may_serve_nodes(self.part, self.edges, self.epsilon, clock=half))
-        )
-        self.wanted = np.concatenate(
-            list(
-                may_serve_nodes(
-                    self.part, self.edges, tight, clock=clock, undecided=False
-                )
+        sides = []
+        for epsilon, undecided in ((self.epsilon, True), (tight, False)):
+            limit = Limit(self.clock, self.max_pairs)
+            blocks = may_serve_nodes(
+                self.part, self.edges, epsilon, limit=limit, undecided=undecided
             )
-        )
-        self._raise_bound(clock)
+            sides.append(np.concatenate(list(blocks)))
+            self.was_cut |= limit.was_cut
+        self.points, self.wanted = sides
+        self.is_closed = False
+        self._raise_bound()
 
-    def _raise_bound(self, clock: Clock) -> None:
+    def _raise_bound(self) -> None:
         assert self.points is not None
-        sets = PackedSets.from_bool(self.points)
-        cover = minimum_cover(sets, time_limit=clock.left, seed=self.seed)
-        self.bound = max(self.bound, int(cover.lower_bound))
+        if not self.is_optimal:
+            cover = self._cover(PackedSets.from_bool(self.points))
+            self.bound = max(self.bound, int(cover.lower_bound))
 
-    def close_gaps(self, clock: Clock) -> None:
+    def _close_gaps(self) -> None:
         """Cover points only; where the check fails, its gaps become points too.
 
         A cell must be served by one source, which a small cover of the box need not
         do. So cover points, a little better than needed, until a cover holds or is
         no smaller than the one that is known.
-
-        Args:
-            clock: when to stop.
         """
-        if self.points is None or self.wanted is None or self.enclosure.is_paved:
+        if self.points is None or self.wanted is None:
             return
-        stop = 0.2 * clock.left  # what is kept for the bound at the end
         tight = self.epsilon - TIGHTEN * abs(self.epsilon)
-        for _ in range(MAX_ROUNDS):
-            seconds = clock.left - stop
-            if seconds <= 0 or self.is_optimal or self.is_closed:
+        most = self.n_pairs + self.max_pairs
+        for _ in range(MAX_EXCHANGES):
+            if self.clock.left <= 0 or self.is_optimal or self.is_closed:
                 break
-            sets = PackedSets.from_bool(self.wanted)
-            cover = minimum_cover(sets, time_limit=seconds / 8, seed=self.seed)
+            if self.n_pairs > most:
+                self.was_cut = True
+                break
+            cover = self._cover(PackedSets.from_bool(self.wanted))
             if self.found is not None and self.holds and cover.size >= self.found.size:
                 self.is_closed = True
                 break
-            checked = self.check(self.pool[cover.sources], Clock(seconds / 2))
+            checked = self.check(self.pool[cover.sources])
             if checked.holds:
                 continue
             gaps = checked.boxes[checked.status != CERTIFIED].centre
-            gaps = gaps[:: max(1, len(gaps) // GAPS_A_ROUND)]
+            gaps = gaps[:: max(1, len(gaps) // MAX_GAPS)]
             low, _ = self.part.bounds(Boxes.points(gaps))
             if not (low <= tight).any():
                 self.is_closed = True  # gaps that no candidate closes
@@ -279,52 +378,53 @@ class BoxSearch:
             wanted, points = low <= tight, low <= self.epsilon
             self.wanted = np.concatenate((self.wanted, wanted), axis=1)
             self.points = np.concatenate((self.points, points), axis=1)
-        if self.holds and not self.is_optimal and clock.left > 0:
-            self._raise_bound(clock)
+        if self.holds and self.clock.left > 0:
+            self._raise_bound()
 
-    def cover_cells(
-        self, clock: Clock, *, may_grow: bool, finer: int = COARSE_CELLS
-    ) -> None:
+    def _cover_cells(self, finer: int) -> None:
         """Cover the cells that single sources certainly serve, cut where needed.
 
         Args:
-            clock: when to stop.
-            may_grow: all sources become candidates if these leave a cell that no
-                single one serves, and there is time for them.
             finer: cells of measured contexts for each cell of others.
         """
-        share = Clock(0.5 * clock.left)
-        sets, n_left = _cell_sets(self.part, self.edges, self.epsilon, share, finer)
-        if n_left and may_grow:
-            n_all = self.enclosure.n_sources
-            if 0.5 * clock.left > share.seconds * n_all / len(self.pool):
+        limit = Limit(self.clock, self.max_pairs)
+        sets, n_left = _cell_sets(self.part, self.edges, self.epsilon, limit, finer)
+        n_all = self.enclosure.n_sources
+        if n_left and self.may_grow and not (limit.was_cut and self.clock.left <= 0):
+            if limit.n_pairs * n_all / len(self.pool) > self.max_pairs:
+                self.was_cut = True
+            else:
                 self.pool, self.part = np.arange(n_all), self.enclosure
-                sets, _ = _cell_sets(self.part, self.edges, self.epsilon, clock, finer)
+                self.may_grow = False
+                limit = Limit(self.clock, self.max_pairs)
+                sets, n_left = _cell_sets(
+                    self.part, self.edges, self.epsilon, limit, finer
+                )
                 # The points were about the candidates of before.
-                self.bound, self.is_closed = 1, False
-                self.bound_at_nodes(clock)
-        if n_left and share.left <= 0 and self.found is not None:
+                self.losses = np.empty((n_all, 0))
+                self.bound = 1
+                self._bound_at_nodes()
+        self.was_cut |= limit.was_cut
+        if n_left and limit.was_cut and self.found is not None:
             return  # cells that were not looked at are missing in the sets
-        cover = minimum_cover(sets, time_limit=0.4 * clock.left, seed=self.seed)
-        if cover.size:
-            self.check(self.pool[cover.sources], Clock(0.5 * clock.left))
+        cover = self._cover(sets)
+        if cover.size and tuple(self.pool[cover.sources].tolist()) not in self._refuted:
+            self.check(self.pool[cover.sources])
 
     def finish(self) -> ContinuumCover:
         """Return the cover; where it does not hold, with all that it surely serves."""
         if self.found is None:
-            self.check(self.pool[:1], self.clock, whole=True)
+            self.check(self.pool[:1], whole=True)
         assert self.found is not None
         if not self.holds and self.clock.left > 0:
-            part = Clock(0.5 * self.clock.left)
-            self.check(self.found.sources, part, whole=True)
+            self.check(self.found.sources, whole=True)
         return self.found
 
 
 def _fine_edges(edges: Array, error: AxisError | None, finer: int) -> Array:
-    """Return edges of fine cells, of which the error spans no hair more than so many.
+    """Return finer edges such that the error spans a whole number of cells.
 
-    A cell counts as true wherever a hair of it may be: where the error is a whole
-    number of cells, as a step of the grid is, rounding would cost one more per side.
+    Otherwise rounding adds one cell per side.
     """
     n_cells, steps = finer * (len(edges) - 1), np.diff(edges)
     fine = cut_evenly(edges, n_cells)
@@ -342,7 +442,7 @@ def _cell_sets(
     enclosure: Enclosure,
     edges: Sequence[Array],
     epsilon: float,
-    clock: Clock,
+    limit: Limit,
     finer: int,
 ) -> tuple[TargetSets, int]:
     """Return which source serves which cell; cells that none serves whole are cut.
@@ -356,7 +456,7 @@ def _cell_sets(
         columns = enclosure.error.columns(enclosure.names)
         pairs = zip(edges, columns, strict=True)
         edges = [_fine_edges(edge, error, finer) for edge, error in pairs]
-    sets = pack(serves_cells(enclosure, edges, epsilon, clock=clock))
+    sets = pack(serves_cells(enclosure, edges, epsilon, limit=limit))
     if sets.coverable.all() or enclosure.is_paved:
         return sets, int((~sets.coverable).sum())
     parts = [sets.to_bool()[:, sets.coverable]]
@@ -366,7 +466,7 @@ def _cell_sets(
     n_hopeless = 0
     for _ in range(CELL_CUTS * max(1, int((extent > 0).sum()))):
         too_many = len(cells) * 2 * enclosure.n_sources > MAX_CUT_PAIRS
-        if not len(cells) or too_many or clock.left <= 0:
+        if not len(cells) or too_many or limit.is_over(2 * len(cells)):
             break
         cells, _ = cells.split(enclosure.widths(cells, extent).argmax(1))
         served = enclosure.serves(cells, epsilon)

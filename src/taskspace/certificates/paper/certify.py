@@ -1,11 +1,11 @@
-"""Loss rates, and balls and volumes where they are derived."""
+"""The paper's objects for `certify`: loss rates, and balls and volumes for `signed`."""
 
 import numpy as np
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import find_enclosure
-from taskspace.certificates.case import Case
+from taskspace.certificates.case import Case, certifier
 from taskspace.certificates.paper.balls import check_balls
 from taskspace.certificates.paper.rates import (
     LossRates,
@@ -14,7 +14,7 @@ from taskspace.certificates.paper.rates import (
     rate_bounds,
 )
 from taskspace.certificates.paper.volume import no_volume_bounds, volume_bounds
-from taskspace.certificates.statements.claims import Certificate, on_table
+from taskspace.certificates.statements import Certificate, on_table
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.spaces import Space
@@ -22,13 +22,16 @@ from taskspace.systems.base import PROVENANCE_WORDS
 
 # Rigorous loss rates take some milliseconds per source; beyond this many, the table's.
 MAX_RATE_SOURCES = 1000
+# For them, also when time is up.
+LEAST_SECONDS = 2.0
 
 
+@certifier("loss rates", before="continuum", runs_last=True)
 def certify_geometry(case: Case) -> list[Certificate]:
     """Find loss rates; and balls and volumes where they are derived: for `signed`.
 
     Args:
-        case: its findings get rates and balls, where they exist.
+        case: gets rates and balls, where they exist.
     """
     table, question = case.table, case.question
     if question.error is not None:
@@ -42,9 +45,9 @@ def certify_geometry(case: Case) -> list[Certificate]:
         )
     try:
         rows, columns = contexts_of(table)
-        radius = case.bounds.radius
+        radius = case.radius
         r = default_radius(columns) if radius is None else radius
-        rates = loss_rates_until(table, r, case.clock)
+        rates = loss_rates_until(table, r, Clock(max(case.clock.left, LEAST_SECONDS)))
     except InvalidInputError as error:
         return _no_rates(str(error))
     if rates is None:
@@ -52,7 +55,7 @@ def certify_geometry(case: Case) -> list[Certificate]:
             f"Time was up before the loss rates of {rows.size:,} sources were known: "
             "a larger time limit gives them."
         )
-    case.findings.rates = rates
+    case.found["rates"] = rates
     exact, slopes = _exact_rates(case, r)
     about = _rates_certificate(rates, exact, slopes)
     if not question.rule.compares_with_home:
@@ -65,7 +68,7 @@ def certify_geometry(case: Case) -> list[Certificate]:
     check = check_balls(
         table, question.epsilon, radius=r, judge=question.judge, upper_rate=exact
     )
-    case.findings.balls = check.balls
+    case.found["balls"] = check.balls
     widths = np.ptp(np.concatenate([rows.points, columns.points]), axis=0)
     if check.inner.values["violations"]:
         volumes = no_volume_bounds(f"Inner balls do not hold: {check.inner.why}")
@@ -123,12 +126,12 @@ def default_radius(targets: Space) -> float:
 
 def _exact_rates(case: Case, radius: float) -> tuple[Array | None, Array | None]:
     """Return bounds on the rates that hold on the continuum, and slopes at home."""
-    system, sources, targets = case.system, case.sources, case.targets
+    system, sources, targets = case.study.system, case.sources, case.study.targets
     if system is None or sources is None or targets is None:
         return None, None
     contexts = system.contexts(sources)
     enclosure, _ = find_enclosure(
-        system, case.policies, contexts, Question("signed", epsilon=0.0)
+        system, case.study.policies, contexts, Question("signed", epsilon=0.0)
     )
     if enclosure is None:
         return None, None
@@ -136,6 +139,6 @@ def _exact_rates(case: Case, radius: float) -> tuple[Array | None, Array | None]
     slopes = enclosure.home_slopes(live)
     if sources.size > MAX_RATE_SOURCES:
         return None, slopes
-    clock = Clock(0.2 * case.clock.left)
+    clock = Clock(max(case.clock.left, LEAST_SECONDS))
     box = system.contexts(targets)
     return rate_bounds(enclosure, box, radius, contexts, clock=clock), slopes

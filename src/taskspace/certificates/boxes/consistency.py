@@ -1,4 +1,4 @@
-"""The gate between a table and proofs about its system: they must not contradict.
+"""Table and proofs about its system must not contradict each other.
 
 Bounds over boxes are made from the system's formulas, a table from its `performance`.
 Where both speak of the same source at the same context, the loss of the table must lie
@@ -12,22 +12,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
-from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.check import CERTIFIED, ContinuumCover
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
-from taskspace.certificates.boxes.enclosures.lipschitz import EVALUATION_SLACK
 from taskspace.certificates.case import Case
-from taskspace.certificates.statements.words import context_words
+from taskspace.certificates.lipschitz import EVALUATION_SLACK
+from taskspace.certificates.statements import context_words
 from taskspace.errors import ContradictionError
 from taskspace.questions import Question
 
-# Pairs of a source and a node that are bounded before the gate looks at the clock.
+# Pairs of a source and a node that are bounded at once.
 PAIRS_AT_ONCE = 2**13
 # Pairs of a node and a box that are compared at once.
 PLACES_AT_ONCE = 2**22
 
 
-class TableGate:
+class TableCheck:
     """Compares the losses of a table with bounds on them, at the nodes.
 
     Only what calls itself a proof is held against the table, and only a table whose
@@ -39,7 +38,7 @@ class TableGate:
     """
 
     def __init__(self, case: Case, enclosure: Enclosure):
-        system, targets = case.system, case.targets
+        system, targets = case.study.system, case.study.targets
         assert system is not None
         assert targets is not None
         self._case, self._enclosure = case, enclosure
@@ -58,12 +57,12 @@ class TableGate:
         """Pairs of a source and a node whose loss lies within its bounds."""
         return int(self._seen.sum()) * len(self._nodes)
 
-    def compare(self, sources: ArrayLike, clock: Clock | None = None) -> None:
+    def compare(self, sources: ArrayLike, n_pairs: float = np.inf) -> None:
         """Refuse a loss of the table that its bounds exclude.
 
         Args:
             sources: whose losses, at every node.
-            clock: when to stop; everything is compared without one.
+            n_pairs: pairs of a source and a node at most; all by default.
         """
         wanted = np.unique(np.asarray(sources, np.int64))
         wanted = wanted[~self._seen[wanted]] if self._is_open else wanted[:0]
@@ -71,7 +70,7 @@ class TableGate:
         step = max(1, PAIRS_AT_ONCE // max(1, len(self._nodes)))
         question = self._case.question.measured_with(None)
         for first in range(0, len(wanted), step):
-            if clock is not None and clock.left <= 0:
+            if first * len(self._nodes) > n_pairs:
                 break
             some = wanted[first : first + step]
             low, high = self._enclosure.bounds(points, some)

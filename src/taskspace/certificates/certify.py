@@ -1,0 +1,174 @@
+"""`ts.certify`: everything that can be certified about one study, in one call."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from taskspace._util.clock import Clock
+from taskspace.certificates import draws, fresh, table  # noqa: F401  # register
+from taskspace.certificates.boxes import certify as boxes  # noqa: F401  # registers
+from taskspace.certificates.boxes.check import ContinuumCover
+from taskspace.certificates.boxes.enclosures import Enclosure
+from taskspace.certificates.case import CERTIFIERS, Case, order_of_telling
+from taskspace.certificates.draws import ShareCheck
+from taskspace.certificates.fresh import FreshCheck
+from taskspace.certificates.lipschitz import check_given_rates
+from taskspace.certificates.paper import certify as paper  # noqa: F401  # registers
+from taskspace.certificates.paper.balls import Balls
+from taskspace.certificates.paper.rates import LossRates
+from taskspace.certificates.statements import Certificate, check_consistent
+from taskspace.cover import Cover
+from taskspace.cover.base import html_view
+from taskspace.performance.study import Study, as_study
+from taskspace.progress import Progress, silent
+from taskspace.questions import Question, as_question
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CertifyResult:
+    """Certificates of a study, and what the figures need.
+
+    Args:
+        question: what the covers are about.
+        certificates: all of them, in the order in which they build on each other.
+        cover: minimum cover of the table's targets, of least worst loss; or what the
+            selection that was given serves of them.
+        seconds: wall-clock time.
+        rates: loss rates of every source, if they could be had.
+        balls: inner and outer radii, if the criterion is the signed one.
+        continuum: a cover of the whole box, if the system has bounds over boxes.
+        fresh: what fresh episodes say of the cover, if the system is played in
+            episodes.
+        share: what draws from a distribution say, if one was given.
+    """
+
+    question: Question
+    certificates: tuple[Certificate, ...]
+    cover: Cover
+    seconds: float
+    rates: LossRates | None = None
+    balls: Balls | None = None
+    continuum: ContinuumCover | None = None
+    fresh: FreshCheck | None = None
+    share: ShareCheck | None = None
+
+    def __repr__(self) -> str:
+        lines = [f"Certificates for {self.question.statement} ({self.seconds:.3g} s)"]
+        lines += [f"  {certificate}" for certificate in self.certificates]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        frame = pd.DataFrame(
+            [(c.name, c.kind, c.holds, c.why) for c in self.certificates],
+            columns=["name", "kind", "holds", "why"],
+        )
+        return html_view(repr(self).splitlines()[0], frame)
+
+    def __iter__(self) -> Iterator[Certificate]:
+        return iter(self.certificates)
+
+    def __getitem__(self, name: str) -> Certificate:
+        """Return the certificate of this name."""
+        for certificate in self.certificates:
+            if certificate.name == name:
+                return certificate
+        raise KeyError(name)
+
+
+def certify(
+    study: Study | xr.Dataset,
+    question: Question | str,
+    *,
+    selection: ArrayLike | None = None,
+    confidence: float = 0.999,
+    max_episodes: int = 4096,
+    pilot: tuple[int, int] | None = None,
+    distribution: str | Path | Any = None,
+    n_samples: int | None = None,
+    target_share: float | None = None,
+    radius: float | None = None,
+    rates: ArrayLike | None = None,
+    bounds: Enclosure | None = None,
+    time_limit: float = 20.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> CertifyResult:
+    """Certify what can be certified: covers, bounds, loss rates, balls, the continuum.
+
+    What a table alone allows is always there; where the study knows the system and the
+    policies, also what holds between its targets.
+
+    Args:
+        study: what is known, or a performance table.
+        question: criterion, judge and tolerance. Balls and volume bounds are derived
+            for the criterion `signed` only.
+        selection: indices of the sources to certify; by default they are searched
+            for, as few as possible.
+        confidence: of statements from fresh episodes and from drawn contexts.
+        max_episodes: fresh episodes for each source that is tried at a target, where
+            the system is played in episodes.
+        pilot: sources and episodes of a pilot, e.g. `(16, 256)`: 16 sources are played
+            again in 256 other episodes, and the cover that fresh episodes judge is
+            chosen on these. For tables that are noisier than ε.
+        distribution: draw contexts from it and bound the share that is served:
+            `"uniform"`, `"loguniform"`, a CSV file, a frozen distribution of
+            `scipy.stats` for each axis by name, or one for all axes together.
+        n_samples: how many contexts to draw.
+        target_share: draw until the bound on the share is above this; 0.99 by default.
+        radius: r of the loss rates; by default a tenth of the diameter, and at least
+            one and a half steps of the grid.
+        rates: Λ, if you know one: Lipschitz constants of every policy's loss in the
+            target, one number or one per axis of the targets (of the system, where
+            one is given). One that two targets of a cell contradict is refused.
+        bounds: your own bounds on the losses over boxes; by default those of the
+            system, if there are some.
+        time_limit: processor seconds for all of it; reading the table and compiling
+            the kernels, once per installation, come on top.
+        seed: of the cover engine, and of samples together with all that they judge.
+        progress: told what is being done.
+    """
+    report, clock = progress or silent, Clock(time_limit)
+    study, question = as_study(study), as_question(question)
+    if study.experiment is not None and study.policies is not None:
+        # Fail here rather than skip proofs that need the user's code.
+        study.require_system()
+    case = Case(
+        study=study,
+        question=question,
+        selection=selection,
+        confidence=confidence,
+        max_episodes=max_episodes,
+        pilot=pilot,
+        distribution=distribution,
+        n_samples=n_samples,
+        target_share=target_share,
+        radius=radius,
+        rates=rates,
+        bounds=bounds,
+        seed=seed,
+        progress=report,
+        clock=clock,
+    )
+    _ = case.table  # reading and measuring are not charged
+    clock.restart()
+    check_given_rates(case)
+    told = order_of_telling()
+    stated: dict[str, list[Certificate]] = {}
+    for index, name in enumerate(sorted(told, key=lambda n: CERTIFIERS[n].runs_last)):
+        report("certify", index, len(told), name)
+        stated[name] = CERTIFIERS[name].make(case)
+    report("certify", len(told), len(told), "")
+    certificates = tuple(one for name in told for one in stated[name])
+    check_consistent(certificates)
+    return CertifyResult(
+        question=question,
+        certificates=certificates,
+        cover=case.cover,
+        seconds=clock.seconds,
+        **case.found,
+    )

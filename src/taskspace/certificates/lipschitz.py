@@ -1,0 +1,538 @@
+r"""What Lipschitz constants of the loss show between the nodes of a grid.
+
+The margin rule: $loss(node) \le \epsilon - \Lambda \delta$ ⇒ loss ≤ ε on the node's
+whole cell, with Λ a two-point Lipschitz constant of the loss there and δ the reach of
+the cell. A constant that two known losses contradict proves nothing, so it is refused
+with the two contexts. One that nothing contradicts is as good as the user's word.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NoReturn
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy import ndimage
+
+from taskspace._util.arrays import Array
+from taskspace.certificates.boxes.enclosures.boxes import (
+    Bounds,
+    Boxes,
+    Enclosure,
+    PolicyEnclosure,
+)
+from taskspace.certificates.case import Case
+from taskspace.certificates.statements import (
+    Bound,
+    Certificate,
+    CertificateKind,
+    claim,
+    context_words,
+)
+from taskspace.errors import InvalidInputError
+from taskspace.performance import family_rows, row_blocks
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.spaces import Space
+from taskspace.systems.base import PROVENANCE_WORDS, System
+
+# Losses and evaluations of J err by this share of the scores, far above rounding.
+EVALUATION_SLACK = 1e-9
+# Enlarges δ and Λδ by far more than rounding takes off them.
+ENLARGE = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class MarginRule:
+    """What the margin rule certifies.
+
+    Args:
+        certified: the nodes whose cells are served.
+        margin: Λδ of each node, for the source that serves its cell best.
+        largest_loss: the largest loss at a node.
+    """
+
+    certified: NDArray[np.bool_]
+    margin: Array
+    largest_loss: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether every cell is certified."""
+        return bool(self.certified.all())
+
+
+def margin_rule(
+    grid: Space, losses: ArrayLike, epsilon: float, rates: ArrayLike
+) -> MarginRule:
+    """Return which cells are covered because their node is, with a margin.
+
+    The cell of a node holds the contexts of the box up to half way to its neighbours.
+
+    Args:
+        grid: of the targets.
+        losses: of the selected sources at each node, shape `(source, node)`; one of
+            them must keep the margin.
+        epsilon: tolerance.
+        rates: Λ, two-point Lipschitz constants of those losses: one number for the
+            Euclidean norm, or one for each axis, which may differ from node to node
+            (`(node, axis)`) and by source (`(source, node, axis)`). A rate of a node
+            must hold on its whole cell.
+    """
+    if np.isnan(epsilon):
+        raise InvalidInputError("epsilon must be a number, but got NaN.")
+    loss = np.atleast_2d(np.asarray(losses, np.float64))
+    slope = np.asarray(rates, np.float64)
+    if loss.shape[1:] != (grid.size,) or np.isnan(loss).any():
+        raise InvalidInputError(
+            f"losses must hold a number for each of {grid.size} nodes, but have "
+            f"shape {loss.shape}."
+        )
+    if not (slope >= 0).all():
+        raise InvalidInputError(f"rates >= 0 must hold, but got {slope.min()}.")
+    reach = cell_radii(grid)
+    if slope.ndim == 0:
+        margin = np.linalg.norm(reach, axis=1) * slope * ENLARGE
+    else:
+        margin = (reach * slope).sum(-1) * ENLARGE
+    with np.errstate(invalid="ignore"):
+        total = np.where(np.isinf(margin), np.inf, loss + margin)
+    best, nodes = total.argmin(0), np.arange(grid.size)
+    margin = np.broadcast_to(margin, total.shape)[best, nodes]
+    largest = float(loss.min(0).max())
+    return MarginRule(total[best, nodes] <= epsilon, margin, largest)
+
+
+def cell_radii(grid: Space) -> Array:
+    """Return how far each node's cell reaches on each axis, shape `(node, axis)`.
+
+    Args:
+        grid: all combinations of some values of each axis.
+    """
+    values, index = _places(grid)
+    reaches = []
+    for v, place in zip(values, index, strict=True):
+        half = np.concatenate([[0.0], np.diff(v) / 2, [0.0]])
+        reaches.append((np.maximum(half[:-1], half[1:]) * ENLARGE)[place])
+    return np.stack(reaches, -1)
+
+
+def estimate_rates(grid: Space, losses: ArrayLike, *, safety: float = 1.5) -> Array:
+    """Estimate Λ around each node: the largest step to or beside a neighbour.
+
+    A sample can miss the steepest place, so what rests on it is an estimate.
+
+    Args:
+        grid: of the targets.
+        losses: of some sources at the nodes, shape `(source, node)`.
+        safety: factor on what was seen.
+
+    Returns:
+        Rates with dims `(source, node, axis)`; infinite next to a failure.
+    """
+    axes, index = _places(grid)
+    rows = np.atleast_2d(np.asarray(losses, np.float64))
+    values = np.empty((len(rows), *map(len, axes)))
+    values[:, *index] = rows
+    rates = np.zeros((*values.shape, len(axes)))
+    for i, axis in enumerate(axes):
+        n = len(axis)
+        if n == 1:
+            continue
+        shape = [1] * values.ndim
+        shape[i + 1] = n - 1
+        with np.errstate(invalid="ignore"):
+            step = np.abs(np.diff(values, axis=i + 1))
+        step = np.where(np.isnan(step), np.inf, step)
+        quotient = step / np.diff(axis).reshape(shape)
+        # Each node takes the steps on both sides, then the largest around it.
+        ends = [(0, 0)] * values.ndim
+        ends[i + 1] = (1, 1)
+        padded = np.pad(quotient, ends)
+        both = np.maximum(
+            np.take(padded, np.arange(n), i + 1),
+            np.take(padded, np.arange(1, n + 1), i + 1),
+        )
+        size = [1] + [3] * len(axes)
+        rates[..., i] = safety * ndimage.maximum_filter(both, size, mode="nearest")
+    return rates[:, *index]
+
+
+def certify_margin(case: Case) -> Certificate:
+    """Say which cells are served because their nodes are, with a margin.
+
+    Args:
+        case: what there is to certify with.
+    """
+    name, scope = "continuum cover", "every context of the box"
+    grid, cover, check = case.study.targets, case.cover, case.rate_check
+    reason, missing = case.enclosure[1], _missing(case)
+    if grid is None or missing:
+        return Certificate(name, False, "vacuous", f"{missing} {reason}".strip())
+    question, provenance = case.question, case.provenance
+    losses = question.losses_of(case.table, cover.sources)
+    rates = _target_rates(case) if check else estimate_rates(grid, losses)
+    rule = margin_rule(grid, losses, question.epsilon, rates)
+    kind = claim(provenance, rigorous=bool(check))
+    n_open = int((~rule.certified).sum())
+    parts = [
+        f"{n_open} cells are open: their nodes keep no margin of Λδ."
+        if n_open
+        else "Every node keeps a margin of Λδ, so every context is within epsilon.",
+        f"Λ as given, if it holds ({check})."
+        if check
+        else "Λ from the largest steps between targets nearby, times 1.5.",
+        "Λ is an estimate, so this is one too." * (kind == "estimate"),
+        PROVENANCE_WORDS[provenance].caution,
+        reason,
+    ]
+    values = {
+        **question.to_dict(),
+        "n_nodes": grid.size,
+        "n_open": n_open,
+        "largest_margin": float(rule.margin.max()),
+        "largest_loss": rule.largest_loss,
+        "size": cover.size,
+        "share_certified": float(rule.certified.mean()),
+    }
+    has_bound = rule.holds and bool(check)
+    bounds = (Bound("upper", cover.size, "box", "table"),) if has_bound else ()
+    if provenance != "exact":
+        scope = f"{scope}, by {PROVENANCE_WORDS[provenance].table}"
+    why = " ".join(part for part in parts if part)
+    return Certificate(name, rule.holds, kind, why, values, scope, bounds)
+
+
+def _missing(case: Case) -> str:
+    """Return what a statement about the space between targets lacks, or nothing."""
+    grid = case.study.targets
+    if case.question.error is not None:
+        return (
+            "A statement about contexts that are measured between the targets needs "
+            "bounds over boxes, but there are none here. The cover of the targets "
+            "holds for the targets within the error."
+        )
+    if grid is None:
+        return (
+            "A statement about the space between targets needs their contexts, but "
+            "they have none. Give them with contexts=... (--read 'contexts=\"FILE\"')."
+        )
+    if axis_values(grid) is None:
+        return (
+            "Targets must be a grid over a box for a statement about the space between "
+            f"them, but these {grid.size} are not all combinations of values of "
+            f"{', '.join(grid.names)}."
+        )
+    if not case.cover.size:
+        return "No source serves any target, so nothing is covered."
+    if case.question.also:
+        return "Constants of one loss say nothing of several demands."
+    return ""
+
+
+def check_given_rates(case: Case) -> None:
+    """Refuse Lipschitz constants that two targets of one cell of the grid contradict.
+
+    With one constant per axis, or on a line, these stand for all pairs: between any
+    two nodes there is a way of steps along the axes that is as long as their distance.
+
+    Args:
+        case: gets a clause on how its constants were compared with the table.
+    """
+    targets = case.study.targets
+    if case.rates is None or targets is None:
+        return
+    rates, points = _target_rates(case), targets.points
+    if axis_values(targets) is None:
+        case.rate_check = (
+            "its targets are no grid, so it was not compared with the table"
+        )
+        return
+    exact = case.question.measured_with(None)
+    first, second = _neighbours(targets)
+    margin = largest_change(points[first] - points[second], rates)
+    for rows in row_blocks(case.table):
+        losses, sizes = _table_losses(case.table, exact, rows)
+        with np.errstate(invalid="ignore"):
+            step = np.abs(losses[:, first] - losses[:, second])
+        slack = EVALUATION_SLACK * (sizes[:, first] + sizes[:, second])
+        wrong = step > margin * (1 + EVALUATION_SLACK) + slack
+        for row, pair in np.argwhere(wrong)[:1].tolist():
+            two = [first[pair], second[pair]]
+            source = f"source {rows.start + row}"
+            refuse_rates(rates, source, targets.names, points[two], losses[row, two])
+    case.rate_check = "no two targets of a cell of the grid contradict it"
+
+
+def _target_rates(case: Case) -> Array:
+    """Return the given constants, of the axes of the targets alone."""
+    targets, system = case.study.targets, case.study.system
+    assert targets is not None
+    assert case.rates is not None
+    names = list(targets.names)
+    if system is not None:
+        names = [axis.name for axis in system.axes]
+    rates = check_rates(case.rates, tuple(names))
+    if rates.ndim == 0 or system is None:
+        return rates
+    return rates[[names.index(name) for name in targets.names]]
+
+
+def check_rates(rates: ArrayLike, names: tuple[str, ...]) -> Array:
+    """Return Lipschitz constants as an array: one number, or one for each axis.
+
+    Args:
+        rates: what a user gave.
+        names: names of the axes.
+    """
+    array = np.asarray(rates, np.float64)
+    if array.shape not in ((), (len(names),)) or not (
+        np.isfinite(array).all() and (array >= 0).all()
+    ):
+        raise InvalidInputError(
+            "rates must be one number >= 0, or one for each axis "
+            f"({', '.join(names)}), but got {rates}."
+        )
+    return array
+
+
+def largest_change(steps: Array, rates: Array) -> Array:
+    """Return how much a loss may change over some steps, by Lipschitz constants.
+
+    Args:
+        steps: differences of contexts, one per row.
+        rates: one number (Euclidean norm), or one per axis.
+    """
+    if rates.ndim:
+        return np.abs(steps) @ rates
+    return np.linalg.norm(steps, axis=1) * rates
+
+
+def refuse_rates(
+    rates: Array, source: str, names: Sequence[str], contexts: Array, losses: Array
+) -> NoReturn:
+    """Refuse Lipschitz constants that two losses of a source contradict.
+
+    Args:
+        rates: the constants.
+        source: which one, for the message.
+        names: of the columns of the contexts.
+        contexts: the two contexts.
+        losses: the losses there.
+    """
+    first, second = (
+        context_words(dict(zip(names, row, strict=True)), names) for row in contexts
+    )
+    with np.errstate(invalid="ignore", over="ignore"):
+        change = abs(losses[0] - losses[1])
+        slope = change / float(np.linalg.norm(contexts[0] - contexts[1]))
+    raise InvalidInputError(
+        "A Lipschitz constant must bound every slope of the loss, but "
+        f"{rates.tolist()} does not: {source} loses {losses[0]:.6g} at {first} and "
+        f"{losses[1]:.6g} at {second}, a slope of {slope:.6g}. Give one that holds for "
+        "every source, or none."
+    )
+
+
+def _table_losses(
+    table: xr.Dataset, question: Question, rows: slice
+) -> tuple[Array, Array]:
+    """Return losses, and the size of the scores that they are differences of."""
+    losses = question.rows(table, rows)
+    rule = question.rule
+    if rule.is_relative:
+        sizes = 1 + np.abs(losses)
+    else:
+        sizes = np.abs(family_rows(table, question.judge, rows))
+        if rule.compares_with_best:
+            sizes = sizes + np.abs(table["best_known"].values)
+        elif rule.compares_with_home:
+            sizes = sizes + np.abs(losses)
+    return losses, np.where(np.isfinite(sizes), sizes, 0.0)
+
+
+def _neighbours(targets: Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return all pairs of nodes of one cell, along the axes and across."""
+    values, index = _places(targets)
+    number = np.empty(tuple(map(len, values)), np.int64)
+    number[index] = np.arange(targets.size)
+    sides = {
+        -1: (slice(1, None), slice(None, -1)),
+        0: (slice(None), slice(None)),
+        1: (slice(None, -1), slice(1, None)),
+    }
+    pairs = []
+    for step in product((-1, 0, 1), repeat=number.ndim):
+        if step > (0,) * number.ndim:  # one of each two opposite ways
+            here, there = zip(*(sides[s] for s in step), strict=True)
+            pairs.append((number[here].ravel(), number[there].ravel()))
+    first, second = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    return first, second
+
+
+def axis_values(space: Space) -> tuple[Array, ...] | None:
+    """Return the values of each axis if the contexts are all combinations of them.
+
+    Steps need not be even, and the contexts may be in any order. None for others.
+
+    Args:
+        space: contexts.
+    """
+    values = tuple(np.unique(column) for column in space.points.T)
+    if np.prod([float(len(v)) for v in values]) != space.size:
+        return None
+    return values if len(np.unique(space.points, axis=0)) == space.size else None
+
+
+def _places(space: Space) -> tuple[tuple[Array, ...], tuple[NDArray[np.intp], ...]]:
+    """Return the values of the axes, and where on them each context is.
+
+    Args:
+        space: all combinations of some values of each axis.
+    """
+    values = axis_values(space)
+    if values is None:
+        raise InvalidInputError(
+            "Contexts must be all combinations of some values of each axis for a "
+            f"statement about the space between them, but these {space.size} are not."
+        )
+    columns = zip(values, space.points.T, strict=True)
+    return values, tuple(np.searchsorted(v, column) for v, column in columns)
+
+
+def given_enclosure(case: Case) -> Enclosure | None:
+    """Return bounds from constants that the user knows, where J can be evaluated.
+
+    Args:
+        case: whose constants.
+    """
+    study, question = case.study, case.question.measured_with(None)
+    system, policies, sources = study.system, study.policies, case.sources
+    if not case.rate_check or case.rates is None or policies is None:
+        return None
+    if system is None or system.provenance == "sampled" or sources is None:
+        return None
+    contexts = system.contexts(sources)
+    if question.rule.compares_with_best and system.optimum(contexts[:1]) is None:
+        return None
+    exact = system.provenance == "exact"
+    check = case.rate_check
+    return LipschitzEnclosure(
+        system,
+        policies,
+        contexts,
+        question,
+        rates=case.rates,
+        kind=claim(case.provenance if exact else system.provenance),
+        basis=f"the Lipschitz constants that were given, if they hold ({check})",
+    )
+
+
+class LipschitzEnclosure(PolicyEnclosure):
+    r"""Bounds from the loss at a box's centre and a Lipschitz constant.
+
+    The margin rule: $|loss(\theta) - loss(centre)| \le \sum_i \Lambda_i |\theta_i -
+    centre_i|$ on a box, so a margin of $\sum_i \Lambda_i \delta_i$ certifies all of it.
+
+    Args:
+        system: evaluates the losses at the centres.
+        policies: a stack with leading dims `(source, policy)`.
+        sources: full context rows of the sources.
+        question: criterion and judge; its tolerance does not matter here. `regret` and
+            `ratio` need a system that knows its optimum.
+        rates: Λ, two-point Lipschitz constants of every policy's loss along each
+            axis of the system; or one number, for the Euclidean norm.
+        kind: `"proof"` if Λ is known to hold, `"estimate"` if it was estimated. It
+            is an estimate in any case where the system's J is not exact.
+        basis: where Λ comes from.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        policies: Policy,
+        sources: Array,
+        question: Question,
+        *,
+        rates: ArrayLike,
+        kind: CertificateKind,
+        basis: str,
+    ):
+        question.check_single("A Lipschitz constant")
+        super().__init__(system, policies, question)
+        self._rule = question.rule
+        self.pair_work = 10.0 * policies.stack_shape[1]
+        if not self._rule.has_box_bounds:
+            raise InvalidInputError(
+                f"criterion={question.criterion!r} has no bounds between grid points. "
+                "Use 'regret', 'ratio', 'signed' or 'floor'."
+            )
+        names = tuple(axis.name for axis in system.axes)
+        self.rates = check_rates(rates, names)
+        if self._rule.compares_with_best and system.optimum(sources[:1]) is None:
+            raise InvalidInputError(
+                f"criterion={question.criterion!r} between grid points needs the "
+                f"optimum there, which {system.id} does not know. Use 'signed' or "
+                "'floor'."
+            )
+        self.kind = kind if system.provenance == "exact" else "estimate"
+        self.basis = basis
+        self._home = system.home_performance(policies, sources)
+
+    def bounds(
+        self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
+    ) -> Bounds:
+        """Return loss at the centre of each box, minus and plus the margin."""
+        del epsilon
+        rows = self._rows(sources)
+        if not len(rows) or not len(boxes):
+            return np.empty((len(rows), len(boxes))), np.empty((len(rows), len(boxes)))
+        at_centre, slack = self._loss(rows.astype(np.int64), boxes.centre)
+        if self.kind == "proof":
+            self._refute(boxes.centre, at_centre, slack)
+        margin = largest_change(boxes.radius, self.rates)
+        slack = slack + EVALUATION_SLACK * margin
+        # A failure at the centre says nothing about the rest of the box.
+        low = np.where(at_centre == np.inf, -np.inf, at_centre - margin - slack)
+        low = np.where((boxes.radius == 0).all(1) & (at_centre == np.inf), np.inf, low)
+        # Where no optimum is known nothing bounds the regret.
+        unknown = np.isnan(at_centre)
+        high = np.where(unknown, np.inf, at_centre + margin + slack)
+        return np.where(unknown, -np.inf, low), high
+
+    def _refute(self, contexts: Array, losses: Array, slack: Array) -> None:
+        """Refuse constants that neighbours among the evaluated contexts contradict."""
+        allowed = largest_change(np.diff(contexts, axis=0), self.rates) * (
+            1 + EVALUATION_SLACK
+        )
+        with np.errstate(invalid="ignore"):
+            change = np.abs(np.diff(losses, axis=1))
+        wrong = np.argwhere(change > allowed + slack[:, 1:] + slack[:, :-1])
+        if not len(wrong):
+            return
+        row, place = wrong[0].tolist()
+        two = slice(place, place + 2)
+        names = [axis.name for axis in self.system.axes]
+        refuse_rates(self.rates, "a source", names, contexts[two], losses[row, two])
+
+    def _loss(self, rows: NDArray[np.int64], contexts: Array) -> tuple[Array, Array]:
+        """Return losses `(source, context)`, and what rounding may do to them."""
+        measure, stack = self._rule.measure, self.policies[rows]
+        performance = self.system.scores(measure, stack, contexts)
+        optimum = self.system.optimum
+        reference = self._rule.against(
+            best=lambda: np.asarray(optimum(contexts), np.float64),
+            home=lambda: self._home[rows][:, :, None],
+        )
+        losses = self._rule.loss(performance, reference)
+        # Losses are differences: they err by a share of what they are made of.
+        size = np.abs(performance) + np.abs(reference)
+        if self._rule.measure != "performance":
+            size = 1 + size  # an excess over 1
+        elif self._rule.is_relative:
+            size = size / np.abs(reference)
+        finite = np.isfinite(losses) & np.isfinite(size)
+        slack = np.where(finite, EVALUATION_SLACK * size, 0.0).max(1)
+        return losses.max(1) if self.question.judge == "worst" else losses.min(1), slack

@@ -1,1 +1,0 @@
-"""What Lipschitz constants show between the nodes of a grid."""

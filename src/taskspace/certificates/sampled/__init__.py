@@ -1,1 +1,0 @@
-"""What samples show: fresh episodes, and contexts drawn from a distribution."""

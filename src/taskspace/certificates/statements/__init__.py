@@ -1,1 +1,0 @@
-"""What is said: certificates, which word each may use, and its sentence."""
