@@ -62,7 +62,8 @@ def test_a_limit_that_ended_the_search_is_said():
     assert not OPEN.witnesses
     for cover in (FAILS, OPEN):
         ended = why(cover, is_time_up=True)
-        assert ended == f"{why(cover)} The time limit ended the search."
+        said = "The time limit ended the search: a larger time limit may find a cover."
+        assert ended == f"{why(cover)} {said}"
     ended = why(SERVED, is_time_up=True)
     assert ended == f"{why(SERVED)} The time limit ended the search for fewer."
     assert "time" not in why(SERVED, is_time_up=True, lower_bound=2)

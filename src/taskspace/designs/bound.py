@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace._util.clock import Clock
-from taskspace.cover import Cover, greedy_cover, local_cover, minimum_cover
+from taskspace.certificates.boxes.box_search import counted_cover
+from taskspace.cover import Cover, greedy_cover, local_cover
 from taskspace.designs.gain_boxes import GainBoxes
 from taskspace.designs.gain_sets import Bodies, make_bodies
 from taskspace.designs.tasks import Tasks, linear_system, make_tasks
@@ -38,6 +39,8 @@ AROUND = 1.6
 """Boxes so near to one that is cut, in its own sides, are cut too."""
 LOCAL_STEPS = 2000
 MOST_BOXES = 60_000
+LEAST_SECONDS = 2.0
+"""For the last cover, also when time is up: it is what proves the bound."""
 SMALLEST = 1e-5
 """Boxes are cut no smaller, in units of what serves a context."""
 # At most so many contexts have their bodies compared pair by pair.
@@ -79,6 +82,7 @@ def bound_all_gains(
     mask: ArrayLike | None = None,
     goal: int | None = None,
     time_limit: float = 60,
+    max_boxes: int = MOST_BOXES,
     progress: Progress | None = None,
 ) -> GainBound:
     """Bound the number of static gains that serve a space, over all gains.
@@ -87,11 +91,12 @@ def bound_all_gains(
         system: a linear family with the infinite horizon.
         space: the contexts; of more than 1,600 as many are taken, evenly. What serves
             all contexts serves these.
-        question: what it means to serve: regret, ratio or floor.
+        question: what it means to serve: regret, ratio or cost.
         mask: which entries of a gain are free, shape `(n_inputs, n_states)`; the others
             are zero. All where None.
         goal: a number that is known to be enough, where the search ends.
         time_limit: processor seconds; the bound grows until then.
+        max_boxes: boxes of gains at most.
         progress: told the bound and the goal.
 
     Example:
@@ -109,11 +114,7 @@ def bound_all_gains(
     bodies = make_bodies(tasks)
     known = np.flatnonzero(np.isfinite(bodies.radius))
     if not len(known):
-        why = (
-            "Nothing is proven over all gains: no context has a bounded set of gains "
-            "that serve it. That takes a second moment Σ of the initial state and a "
-            "weight R that are definite, and an optimal gain that is stable."
-        )
+        why = f"Nothing is proven over all gains: {_why_unbounded(tasks)}."
         return GainBound(1, "none", why, 0, 0, clock.seconds)
     tasks, bodies = tasks[known], bodies[known]
     windows = None
@@ -122,7 +123,7 @@ def bound_all_gains(
         windows = windows_of(question.error, nodes)
     search = _Search(tasks, bodies, np.argwhere(free), windows)
     if search.n_entries <= MOST_ENTRIES:
-        value = search.run(clock, goal, progress)
+        value = search.run(clock, goal, progress, max_boxes)
         argument, n_boxes = "boxes", len(search.boxes)
     else:
         value = _packing(bodies)
@@ -131,6 +132,21 @@ def bound_all_gains(
     return GainBound(
         value, argument, words, len(known), n_boxes, clock.seconds, search.smaller
     )
+
+
+def _why_unbounded(tasks: Tasks) -> str:
+    """Return why no context has a bounded set of gains that serve it."""
+    if np.linalg.eigvalsh(tasks.sigma).min() <= 0:
+        return "the second moment of the initial state is singular"
+    if np.linalg.eigvalsh(tasks.R).min(1).max() <= 0:
+        return "the weight R is singular at every context"
+    loops = np.linalg.eigvals(tasks.A - tasks.B @ tasks.optimal)
+    size = loops.real.max(1) if tasks.continuous else np.abs(loops).max(1) - 1
+    if not (size < 0).any():
+        return "the loop with the optimal gain is unstable at every context"
+    if not np.isfinite(tasks.limit).any():
+        return "no optimal cost is bounded from above"
+    return "rounding leaves the set of gains that serve a context open everywhere"
 
 
 def fewer_contexts(space: Space, n: int) -> Space:
@@ -187,10 +203,16 @@ class _Search:
         """How many entries of a gain are free."""
         return len(self.where)
 
-    def run(self, clock: Clock, goal: int | None, progress: Progress | None) -> int:
+    def run(
+        self,
+        clock: Clock,
+        goal: int | None,
+        progress: Progress | None,
+        max_boxes: int = MOST_BOXES,
+    ) -> int:
         """Cut boxes until the bound is the goal or time is up; return the bound."""
         enough = goal
-        while clock.left > 0 and len(self.boxes) <= MOST_BOXES:
+        while clock.left > 0 and len(self.boxes) <= max_boxes:
             if goal is None:
                 enough = self._enough()
             marked = self._marked(enough, clock)
@@ -204,9 +226,8 @@ class _Search:
             if progress is not None:
                 top = len(self.tasks) if enough is None else enough
                 progress("bound", 0, top, f"{len(self.boxes):,} boxes of gains")
-        cover = minimum_cover(
-            pack(self._eroded(self.boxes.may)), time_limit=max(2.0, clock.left)
-        )
+        last = Clock(max(LEAST_SECONDS, clock.left))
+        cover = counted_cover(pack(self._eroded(self.boxes.may)), last)
         bound = int(cover.lower_bound)
         return max(1, bound if enough is None else min(bound, enough))
 
@@ -275,7 +296,7 @@ def _covers(sets: TargetSets, clock: Clock, thorough: bool) -> Iterator[Cover]:
     yield greedy_cover(sets)
     yield local_cover(sets, max_steps=LOCAL_STEPS, time_limit=clock.left)
     if thorough:
-        yield minimum_cover(sets, time_limit=clock.left)
+        yield counted_cover(sets, clock)
 
 
 def _packing(bodies: Bodies) -> int:
@@ -316,10 +337,7 @@ def _statement(
         "packing": "contexts of which no two have a gain in common",
     }[argument]
     if value == 1:
-        return (
-            f"No bound above 1 was proven over all {kind}, at {n_contexts:,} contexts, "
-            f"by {how}."
-        )
+        return f"Nothing is proven of how many {kind} are needed."
     fewer = "No single gain serves" if value == 2 else f"No {value - 1} gains serve"
     tail = f", {assumption}" if assumption else ""
     if question.error is not None:

@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array, Mask
-from taskspace.cover import minimum_cover, smallest_epsilon
+from taskspace._util.clock import Clock
+from taskspace.certificates.boxes.box_search import N_STAGES, counted_cover
+from taskspace.cover import smallest_epsilon
 from taskspace.designs.bound import MOST_CONTEXTS, fewer_contexts
 from taskspace.designs.tasks import check_question, linear_system
 from taskspace.errors import InvalidInputError
@@ -154,22 +156,22 @@ class DesignCase:
         lists = [v.tolist() for v in values]
         return Grid(**dict(zip(names, lists, strict=True)))
 
-    def start(
-        self, k: int | None, seconds: float, seed: int
-    ) -> tuple[Array, int | None]:
+    def start(self, k: int | None, clock: Clock, seed: int) -> tuple[Array, int | None]:
         """Return the candidates' best selection, and how many the tolerance needs.
 
         Args:
             k: how many gains; None for as many as the tolerance needs.
-            seconds: for the cover.
+            clock: when to stop in any case.
             seed: of its search.
         """
         limit = np.inf if k is not None else self.question.epsilon
         pool, losses = self._served(limit)
         if k is None:
-            cover = minimum_cover(pack(losses <= limit), time_limit=seconds, seed=seed)
+            cover = counted_cover(pack(losses <= limit), clock, seed)
             return pool[cover.sources], cover.size
-        least = smallest_epsilon(losses, k, time_limit=seconds, seed=seed)
+        least = smallest_epsilon(
+            losses, k, time_limit=clock.left, seed=seed, max_stages=N_STAGES
+        )
         if least.sources:
             return pool[list(least.sources)], None
         raise InvalidInputError(

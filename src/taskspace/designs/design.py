@@ -14,7 +14,12 @@ from taskspace._util.clock import Clock
 from taskspace._util.files import plain, read_sealed, write_sealed
 from taskspace._util.words import round_to_side
 from taskspace.cover import Cover, minimum_cover
-from taskspace.designs.bound import GainBound, bound_all_gains, fewer_contexts
+from taskspace.designs.bound import (
+    MOST_BOXES,
+    GainBound,
+    bound_all_gains,
+    fewer_contexts,
+)
 from taskspace.designs.case import DesignCase
 from taskspace.designs.off_grid import Between
 from taskspace.designs.search import DesignSearch
@@ -26,9 +31,8 @@ from taskspace.spaces import Points, Space
 from taskspace.systems.base import System
 from taskspace.trainers.minimax import GainRegion, RegionGains
 
-# Of the time that is left: for the cover of the candidates, for contexts between the
-# targets, and for the bound over all gains.
-COVER_SHARE, BETWEEN_SHARE, BOUND_SHARE = 0.1, 0.4, 0.5
+FIRST_BOXES = 20_000
+"""Boxes of gains for the first bound, before gains are designed anew."""
 N_BEFORE = 400
 """Targets that a design for a whole box begins with; it adds those that it needs."""
 
@@ -125,9 +129,11 @@ class Design:
     def __repr__(self) -> str:
         """Return the design in one line."""
         reached = round_to_side(self.epsilon, up=True, digits=4)
+        least = f", at least {self.lower_bound_all} of any design"
+        if self.lower_bound_all == 1 < self.size:
+            least = ""  # that is no bound
         return (
-            f"Design({self.size} gains, at least {self.lower_bound_all} of any design, "
-            f"{self.question.criterion} ≤ {reached})"
+            f"Design({self.size} gains{least}, {self.question.criterion} ≤ {reached})"
         )
 
 
@@ -164,7 +170,8 @@ def design(
             that they serve worst are added to the targets, for the design and for the
             bound, until none are left on a grid up to eight times as fine. That is no
             proof for the box yet: `ts.certify` is.
-        time_limit: processor seconds, of which about half are for the bound.
+        time_limit: processor seconds; the steps of the search are cut by counted work,
+            and the limit ends them.
         seed: of the restarts.
         keep: a file in which the best gains are kept as they are found; the same call
             goes on from there.
@@ -189,7 +196,7 @@ def design(
         )
     file = _GainsFile(keep, case, k)
     report("design", 0, 1, f"{len(case.pool):,} candidates")
-    start, size_candidates = case.start(k, COVER_SHARE * clock.left, seed)
+    start, size_candidates = case.start(k, clock, seed)
     if file.gains is not None:
         start = _better(case.region, start, file.gains, question.epsilon, k)
     search = _Search(case, k, clock, seed, file, report, whole=whole)
@@ -266,7 +273,8 @@ class _Search:
                 question.at(epsilon),
                 mask=case.mask,
                 goal=n,
-                time_limit=max(1.0, clock.left * (1.0 if is_anew else BOUND_SHARE)),
+                time_limit=max(1.0, clock.left),
+                max_boxes=MOST_BOXES if is_anew else FIRST_BOXES,
                 progress=self.own.progress,
             )
             if self.k is not None or bound.value == n or clock.left <= 0:
@@ -293,8 +301,8 @@ class _Search:
         return Points(self.nodes.names, np.unique(points, axis=0))
 
     def first(self, start: Array) -> RegionGains:
-        """Return the gains that the search finds in its share of the time."""
-        self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
+        """Return the gains that the first step of the search finds."""
+        self.own.begin()
         if self.k is not None:
             return self._settle(self.own.least(start))
         selection = self._fewest(start)
@@ -308,12 +316,12 @@ class _Search:
 
     def again(self, start: Array) -> RegionGains | None:
         """Return the fewest gains from others that serve the contexts so far."""
-        self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
+        self.own.begin()
         return self._fewest(start)
 
     def anew(self, gains: Array) -> RegionGains:
         """Return the fewest gains from other choices of candidates."""
-        self.own.clock = Clock((1 - BOUND_SHARE) * self.clock.left)
+        self.own.begin()
         return self.own.fewest(gains, self.case.question.epsilon, anew=True)
 
     def reached(self, selection: RegionGains, study: Study) -> float:
@@ -340,7 +348,7 @@ class _Search:
         if served is None:
             return None
         if len(served.gains) > 1:
-            self.own.clock = Clock(BETWEEN_SHARE * self.clock.left)
+            self.own.begin()
             self.own.harden(served.gains, epsilon, self.around)
         return self._settle(served)
 
@@ -348,7 +356,7 @@ class _Search:
         """Return gains of less loss between the targets, if they still serve these."""
         if self.around is None:
             return selection
-        self.own.clock = Clock(BETWEEN_SHARE * self.clock.left)
+        self.own.begin()
         nodes = self.own.region
         moved = self.own.between(selection, self.around)
         self.own.region = nodes

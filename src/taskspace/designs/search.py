@@ -19,6 +19,8 @@ from taskspace.trainers.minimax import GainRegion, RegionGains, design_gains
 
 # Restarts from other gains, of a size that was not reached by taking one away.
 MOST_RESTARTS = 20
+# Work of one step of the search, in losses of a gain of two states at a context.
+STEP_WORK = 2e7
 # How often contexts between the others are added, so that gains lose less there, and
 # where they must serve them.
 MOST_EXCHANGES, MOST_ROUNDS = 12, 60
@@ -30,7 +32,7 @@ HARD = 0.03
 
 @dataclass
 class DesignSearch:
-    """Gains for a region, improved until time is up.
+    """Gains for a region, improved in steps of counted work.
 
     Args:
         region: contexts and losses.
@@ -51,6 +53,23 @@ class DesignSearch:
     progress: Progress = silent
     added: list[Array] = field(default_factory=list)
     """Contexts between the others that joined the region."""
+    work: float = 0.0
+    """Losses of a gain at a context that this step has computed, by cost."""
+
+    def begin(self) -> None:
+        """Begin a step: it has its own budget of counted work."""
+        self.work = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the work of this step is done, or time is up."""
+        return self.work > STEP_WORK or self.clock.left <= 0
+
+    def _worked(self, n_gains: int) -> bool:
+        """Count an iteration with some gains; return whether the step is over."""
+        n_states = self.mask.shape[1]
+        self.work += len(self.region) * n_gains * max(1.0, n_states / 2) ** 3
+        return self.is_over
 
     def fewest(
         self, start: Array, epsilon: float, *, anew: bool = False
@@ -66,7 +85,7 @@ class DesignSearch:
         if best.worst > epsilon:
             best = RegionGains(start, float(self.region.judged(start).min(0).max()))
         self.keep(best)
-        while len(best.gains) > 1 and self.clock.left > 0:
+        while len(best.gains) > 1 and not self.is_over:
             n = len(best.gains) - 1
             starts = self._restarts(n) if anew else self._without_one(best.gains)
             smaller = self._of_size(n, starts, epsilon)
@@ -86,7 +105,7 @@ class DesignSearch:
         best = self._descend(start)
         self.keep(best)
         for restart in self._restarts(len(start), n_restarts):
-            if self.clock.left <= 0:
+            if self.is_over:
                 break
             result = self._descend(restart)
             if result.worst < best.worst:
@@ -122,7 +141,7 @@ class DesignSearch:
             worst = around.worst(start.gains, at_nodes)
             if (top := max(worst.loss, at_nodes)) < least:
                 least, best = top, RegionGains(start.gains, at_nodes)
-            if worst.region is None or self.clock.left <= 0:
+            if worst.region is None or self.is_over:
                 break
             self.region = GainRegion.concatenate([self.region, worst.region])
             start = self._descend(start.gains, is_warm=True)
@@ -142,7 +161,7 @@ class DesignSearch:
             The gains, None where time was up before any served all.
         """
         gains, best = start, None
-        while best is None and self.clock.left > 0:
+        while best is None and not self.is_over:
             best = self._exchange(gains, epsilon, around)
             if best is None:
                 gains = self.one_more(gains)
@@ -172,7 +191,7 @@ class DesignSearch:
             self.progress("design", 0, n, f"{n} gains: worst between {worst.loss:.4g}")
             if worst.region is None:
                 return RegionGains(gains, worst.loss)
-            if self.clock.left <= 0:
+            if self.is_over:
                 return None
             self.added.append(worst.points)
             self.region = GainRegion.concatenate([self.region, worst.region])
@@ -200,7 +219,7 @@ class DesignSearch:
             self.progress("harden", 0, len(fewer.gains), f"{fewer.worst:.4g}")
             worst = around.worst(fewer.gains, fewer.worst)
             is_hard = fewer.worst > epsilon + HARD * abs(epsilon)
-            if is_hard or worst.region is None or self.clock.left <= 0:
+            if is_hard or worst.region is None or self.is_over:
                 return
             self.added.append(worst.points)
             self.region = GainRegion.concatenate([self.region, worst.region])
@@ -212,7 +231,7 @@ class DesignSearch:
         """Return n gains that serve, from the first start that leads to some."""
         best_worst = np.inf
         for start in starts:
-            if self.clock.left <= 0:
+            if self.is_over:
                 return None
             result = self._descend(start, stop_at=EASY * epsilon)
             best_worst = min(best_worst, result.worst)
@@ -256,6 +275,6 @@ class DesignSearch:
             start,
             self.mask,
             stop_at=stop_at,
-            should_stop=lambda: self.clock.left <= 0,
+            should_stop=lambda: self._worked(len(start)),
             is_warm=is_warm,
         )

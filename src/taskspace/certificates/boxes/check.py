@@ -244,7 +244,9 @@ class ContinuumCover:
         if self.uncoverable is None:
             parts += self._few()
         if self.is_time_up and not self.holds and self.uncoverable is None:
-            parts.append("The time limit ended the search.")
+            parts.append(
+                "The time limit ended the search: a larger time limit may find a cover."
+            )
         elif self.is_time_up and self.holds and not self._is_least:
             parts.append("The time limit ended the search for fewer.")
         if self.of_grid is not None and self.of_grid[1] and not self.holds:

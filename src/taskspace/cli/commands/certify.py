@@ -54,56 +54,30 @@ class Options:
     """What `taskspace certify` may be told beside the question and the reading."""
 
     path: Path = argument("A run directory or a matrix file.")
-    confidence: float = option(
-        "Of statements from fresh episodes and from draws.", 0.999
-    )
-    max_episodes: int = option(
-        "Fresh episodes for each source that is tried at a target, where the "
-        "system is played in episodes.",
-        4096,
-    )
+    confidence: float = option("Of statements from samples.", 0.999)
+    max_episodes: int = option("Fresh episodes per source and target.", 4096)
     pilot: tuple[int, int] | None = option(
-        "A pilot first: so many SOURCES are played again in so many other "
-        "EPISODES, and the cover that fresh episodes judge is chosen on these, "
-        "e.g. --pilot 16 256.",
-        metavar="SOURCES EPISODES",
+        "Choose the cover from S sources in E new episodes.", metavar="S E"
     )
     distribution: str | None = option(
-        "Draw contexts and bound the share that is served: uniform, loguniform, "
-        "or a CSV file of contexts."
+        "Draw contexts: uniform, loguniform, or a CSV file."
     )
-    n_samples: int | None = option(
-        "How many contexts to draw; which ones depends on what is judged.",
-        name="--samples",
-    )
-    target_share: float | None = option(
-        "Draw until the bound on the share is above this (0.99 without --samples)."
-    )
-    sources: str | None = option(
-        "Certify these sources, by number or name, e.g. 3,17,40; by default few "
-        "are searched for."
-    )
-    cover: Path | None = option(
-        "Certify the sources of a cover that `taskspace cover --save` wrote."
-    )
-    time_limit: float = option(
-        "Processor seconds for all proofs; episodes take as many on the wall.", 20.0
-    )
+    n_samples: int | None = option("Number of contexts to draw.", name="--samples")
+    target_share: float | None = option("Draw until this share is proven (0.99).")
+    sources: str | None = option("Certify these sources: 3,17,40.")
+    cover: Path | None = option("Certify the sources of a saved cover.")
+    time_limit: float = option("Processor seconds.", 20.0)
     seed: SeedOption = 0
-    figures: Path | None = option("Write figures and their data into this directory.")
+    figures: Path | None = option("Directory for figures and their data.")
 
 
 @as_command
 def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
-    """Certify: loss rates, balls, bounds, and a cover of the whole box.
+    """Certify a cover: on the table, between its targets, on fresh samples.
 
-    Where the system has bounds over boxes, the last line is about every context of
-    the box, not only the grid, by interval arithmetic. Where it is played in episodes,
-    the cover is played again on episodes that its selection never saw. The confidence
-    is that of one certificate: certifying again after a change is another statement.
-
-    Exit code 3 where the last line is no proof and no confidence that holds: neither
-    was reached, or there are only estimates.
+    The statement printed first is the one that reaches furthest. Exit code 3 where it
+    is neither a proof nor a confidence that holds. A confidence is that of one
+    statement: certifying again after a change is another one.
     """
     _check_draws(options)
     question = asking.question(options.path)

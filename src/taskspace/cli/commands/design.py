@@ -59,24 +59,18 @@ class Options:
         "A run, a TOML file, or a built-in experiment (msd, ...).",
         metavar="PATH|FILE|NAME",
     )
-    k: int | None = option("So many gains, with the least tolerance that they reach.")
+    k: int | None = option("Number of gains; finds the smallest ε they reach.")
     mask: str | None = option(
-        "Which entries of a gain are free, a row per input: 1100,0011. The others "
-        "are zero.",
+        "Free entries of a gain, a row per input: 1100,0011.",
         metavar="ROWS",
     )
     certify: Annotated[
         bool,
-        typer.Option(
-            help="Design for the whole box, and prove the gains there, between targets."
-        ),
+        typer.Option(help="Design for the whole box, and prove the gains there."),
     ] = False
-    out: Path | None = option(
-        "Folder for the gains as they are found; in a run RUN/designs, else "
-        "runs/NAME-design."
-    )
+    out: Path | None = option("Folder for the gains as they are found.")
     overrides: OverridesOption = None
-    time_limit: float = option("Processor seconds for the design and the bound.", 60.0)
+    time_limit: float = option("Processor seconds.", 60.0)
     seed: SeedOption = 0
     trust: TrustOption = False
 
