@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import numpy as np
-from taskspace.certificates.sampled.pilot import shortlist
 
 import taskspace as ts
+from taskspace.certificates.fresh import shortlist
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Mlp
 from taskspace.systems import CartPole

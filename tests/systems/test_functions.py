@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates import Sampling
 from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
 from taskspace.policies import LinearGain
 from taskspace.systems import (
@@ -198,8 +197,8 @@ def test_a_reference_serves_fresh_samples(question):
 
     def share(system):
         study = ts.evaluate_policies(system, policies, targets, sources=space)
-        sampling = Sampling(distribution="uniform", n_samples=2000)
-        return ts.certify(study, question, sampling=sampling).share
+        drawn = ts.certify(study, question, distribution="uniform", n_samples=2000)
+        return drawn.share
 
     x = np.linspace(0, 4, 100_001)
     away = np.abs(np.subtract.outer([1.0, 3.0], x)).min(0)

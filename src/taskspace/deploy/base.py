@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array, Numbers
-from taskspace.certificates.statements.claims import CertificateKind
+from taskspace.certificates.statements import CertificateKind
 from taskspace.deploy.regions import Regions, regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import (

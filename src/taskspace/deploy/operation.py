@@ -7,12 +7,12 @@ import numpy as np
 
 from taskspace._util.arrays import Numbers
 from taskspace.certificates.boxes.enclosures import Boxes
-from taskspace.certificates.proof_subject import contexts_of_comparison, describe_system
 from taskspace.certificates.operation.certify import (
     OperationCertificate,
     certify_operation,
 )
 from taskspace.certificates.operation.decay import GainLoops
+from taskspace.certificates.proof_subject import contexts_of_comparison, describe_system
 from taskspace.deploy.base import PolicyLibrary, full_contexts, require_coordinates
 from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError, UnknownNameError

@@ -23,6 +23,7 @@ from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.check import (
     CERTIFIED,
+    MAX_BOXES,
     ContinuumCover,
     certify_cover,
     cut_evenly,
@@ -196,7 +197,7 @@ class BoxSearch:
             whole: look at all of the box, whatever it takes; by default until it
                 fails, or the work of a step is done.
         """
-        most = int(min(self.max_pairs / max(1, len(sources)), 200_000))
+        most = int(min(self.max_pairs / max(1, len(sources)), MAX_BOXES))
         checked = certify_cover(
             self.enclosure,
             sources,
@@ -205,7 +206,7 @@ class BoxSearch:
             axes=self.axes,
             time_limit=self.clock.left,
             until_failure=not whole,
-            **({} if whole else {"max_boxes": most}),
+            max_boxes=MAX_BOXES if whole else most,
         )
         self.n_pairs += checked.n_pairs
         if self.found is None or checked.rank > self.found.rank:

@@ -10,6 +10,7 @@ from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.box_search import FIRST_WORK, counted_cover
 from taskspace.certificates.boxes.certified_cover import certified_cover
 from taskspace.certificates.boxes.check import (
+    MAX_BOXES,
     ContinuumCover,
     box_edges,
     certify_cover,
@@ -83,7 +84,7 @@ def _cover_box(
         epsilon,
         axes=tuple(axis.name for axis in system.axes),
         time_limit=max(clock.left, LEAST_SECONDS),
-        **({} if is_given else {"max_boxes": int(min(200_000, n_boxes))}),
+        max_boxes=MAX_BOXES if is_given else int(min(MAX_BOXES, n_boxes)),
     )
     whole = replace(
         on_grid,

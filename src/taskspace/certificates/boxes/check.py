@@ -39,6 +39,7 @@ FIRST_CELLS = {0: 1, 1: 1000, 2: 96, 3: 24}
 # Pairs of a source and a box that a check looks at; at once, before it looks at the
 # clock: at first, and at most.
 MAX_CHECK_PAIRS = 2**24
+MAX_BOXES = 200_000
 FIRST_CHECK_PAIRS = 2**12
 CHECK_PAIRS_AT_ONCE = 2**17
 # Seconds after which such a stretch is long enough.
@@ -349,7 +350,7 @@ def certify_cover(
     epsilon: float,
     *,
     axes: Sequence[str],
-    max_boxes: int = 200_000,
+    max_boxes: int = MAX_BOXES,
     max_depth: int = 12,
     time_limit: float | None = None,
     until_failure: bool = False,
