@@ -24,7 +24,7 @@ from taskspace.performance.table import (
     row_blocks,
 )
 from taskspace.question_text import read_question
-from taskspace.sets import PackedSets, TargetSets, pack
+from taskspace.sets import TargetSets, pack
 from taskspace.sets.erosion import Windows, windows_of
 from taskspace.systems.base import Provenance
 
@@ -503,8 +503,7 @@ class Question:
         if windows is None and self.is_regret and not self.also:
             words = as_study(study).words_within_regret(self.epsilon)
             if words is not None:
-                packed = (PackedSets(block, n_targets) for block in words)
-                return pack(packed, encoding="runs", **facts)
+                return pack(words, **facts)
         return pack((served(rows) for rows in row_blocks(table)), **facts)
 
     def assigned_losses(

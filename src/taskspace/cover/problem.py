@@ -150,7 +150,7 @@ class Instance:
     def core(self) -> Core:
         """What the free sources have to decide, under the numbers of this problem."""
         targets = np.arange(self.sets.n_targets)
-        core = Core(self.free_sets.to_runs(), self.free_costs, self.free, targets)
+        core = Core(self.free_sets, self.free_costs, self.free, targets)
         return core.keep(targets=self.needed)
 
     @cached_property
@@ -280,7 +280,7 @@ def sets_of(problem: Study | TargetSets, question: Question | str | None) -> Tar
         raise InvalidInputError(
             "This needs a study and a question, or tolerance sets "
             "(ts.tolerance_sets(losses, epsilon=...), or "
-            "ts.sets.PackedSets.from_bool(matrix) of what each source serves), but "
+            "ts.sets.pack(matrix) of what each source serves), but "
             f"got {type(problem).__name__}."
         )
     return problem

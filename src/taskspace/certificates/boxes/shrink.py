@@ -31,7 +31,7 @@ from taskspace.certificates.boxes.enclosures import (
 from taskspace.certificates.boxes.enclosures.search import may_serve_nodes, serves_cells
 from taskspace.cover import minimum_cover, smallest_epsilon
 from taskspace.measured import AxisError
-from taskspace.sets import PackedSets, TargetSets, pack
+from taskspace.sets import TargetSets, pack
 
 SLACKS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02)
 """Shares of epsilon by which a cover of points is better than asked, most first."""
@@ -189,7 +189,7 @@ class BoxSearch:
         for slack in SLACKS:
             served = self.losses <= self.epsilon - slack * abs(self.epsilon)
             if served.any(0).all():
-                sets = PackedSets.from_bool(served)
+                sets = pack(served)
                 limit = 0.05 * self.clock.left
                 cover = minimum_cover(sets, time_limit=limit, seed=self.seed)
                 yield self.pool[np.sort(cover.sources)]
@@ -240,7 +240,7 @@ class BoxSearch:
 
     def _raise_bound(self, clock: Clock) -> None:
         assert self.points is not None
-        sets = PackedSets.from_bool(self.points)
+        sets = pack(self.points)
         cover = minimum_cover(sets, time_limit=clock.left, seed=self.seed)
         self.bound = max(self.bound, int(cover.lower_bound))
 
@@ -262,7 +262,7 @@ class BoxSearch:
             seconds = clock.left - stop
             if seconds <= 0 or self.is_optimal or self.is_closed:
                 break
-            sets = PackedSets.from_bool(self.wanted)
+            sets = pack(self.wanted)
             cover = minimum_cover(sets, time_limit=seconds / 8, seed=self.seed)
             if self.found is not None and self.holds and cover.size >= self.found.size:
                 self.is_closed = True
@@ -379,4 +379,4 @@ def _cell_sets(
         hopeless = (low > epsilon).all(0)
         n_hopeless += int(hopeless.sum())
         cells = cells[~hopeless]
-    return PackedSets.from_bool(np.concatenate(parts, axis=1)), len(cells) + n_hopeless
+    return pack(np.concatenate(parts, axis=1)), len(cells) + n_hopeless

@@ -27,7 +27,7 @@ from taskspace.cover.bounds.primal_dual import PrimalDual
 from taskspace.cover.costs import scale_costs
 from taskspace.cover.solvers import solve_lp
 from taskspace.errors import UnknownNameError
-from taskspace.sets import RunSets, TargetSets
+from taskspace.sets import TargetSets
 
 # Beyond this many (source, target) pairs only bounds that look at runs are tried.
 MAX_PAIRS = 200_000_000
@@ -73,7 +73,7 @@ def lower_bounds(
     unknown = [kind for kind in chosen if kind not in BOUND_KINDS]
     if unknown:
         raise UnknownNameError("bound", unknown[0], BOUND_KINDS)
-    core = sets.to_runs().keep_targets(sets.coverable)
+    core = sets.keep_targets(sets.coverable)
     bounds = []
     for kind in chosen:
         clock = Clock(time_limit)
@@ -93,7 +93,7 @@ def quick_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBound:
     Returns:
         The bound and its prices, one for each target of `sets`.
     """
-    core = sets.to_runs()
+    core = sets
     if not sets.coverable.all():
         core = core.keep_targets(sets.coverable)
     bounds = [size_bound(core, costs)]
@@ -105,7 +105,7 @@ def quick_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBound:
     return best._replace(units=units)
 
 
-def packing_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
+def packing_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBound:
     """Targets of which no source serves two: each needs a source of its own.
 
     The price of such a target is the cost of the cheapest source that serves it.
@@ -120,7 +120,7 @@ def packing_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
     return certified_bound(sets, costs, prices, "packing")
 
 
-def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
+def dual_ascent_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBound:
     """Raise one price after the other as far as the costs allow.
 
     The best of two orders: fewest sources first, and last.
@@ -141,7 +141,7 @@ def dual_ascent_bound(sets: RunSets, costs: NDArray[np.float64]) -> PriceBound:
 
 
 def polished_bound(
-    sets: RunSets, costs: NDArray[np.float64], prices: NDArray[np.float64], kind: str
+    sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64], kind: str
 ) -> PriceBound:
     """Bound of prices scaled to feasibility and then raised where there is room.
 
@@ -158,7 +158,7 @@ def polished_bound(
 
 
 def ascend(
-    sets: RunSets,
+    sets: TargetSets,
     costs: NDArray[np.float64],
     units: NDArray[np.int64],
     shift: int,
@@ -178,7 +178,7 @@ def ascend(
 
 
 def _lp_bound(
-    sets: RunSets, costs: NDArray[np.float64], clock: Clock
+    sets: TargetSets, costs: NDArray[np.float64], clock: Clock
 ) -> PriceBound | None:
     if int(sets.sizes.sum()) > MAX_LP_PAIRS:
         return None
@@ -187,14 +187,14 @@ def _lp_bound(
 
 
 def _primal_dual_bound(
-    sets: RunSets, costs: NDArray[np.float64], clock: Clock
+    sets: TargetSets, costs: NDArray[np.float64], clock: Clock
 ) -> PriceBound:
     solver = PrimalDual(sets, costs)
     solver.run(clock, max_iterations=10**9)
     return polished_bound(sets, costs, solver.prices, "primal-dual")
 
 
-BoundMethod = Callable[[RunSets, NDArray[np.float64], Clock], PriceBound | None]
+BoundMethod = Callable[[TargetSets, NDArray[np.float64], Clock], PriceBound | None]
 
 BOUND_KINDS: dict[str, BoundMethod] = {
     "size": lambda sets, costs, _: size_bound(sets, costs),

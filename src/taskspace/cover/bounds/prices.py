@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from taskspace.cover.costs import Costs, Exact, has_whole_costs, integer_array
 from taskspace.cover.verify.proof import PriceProof
-from taskspace.sets import RunSets, TargetSets
+from taskspace.sets import TargetSets
 
 # Above this many (source, target) pairs no loop over pairs is made for a finer unit.
 _MAX_PAIRS = 200_000_000
@@ -84,7 +84,7 @@ def certified_prices(
         costs: cost of each source, scaled.
         prices: numbers `>= 0`, one for each target; their scale does not matter.
     """
-    runs = sets.to_runs()
+    runs = sets
     limits = _price_limits(sets, costs)
     shift = _price_shift(limits, costs)
     capacity = cost_units(costs, shift)
@@ -107,7 +107,7 @@ def certified_prices(
 
 def _price_limits(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the cost of the cheapest source of each target, which limits its price."""
-    runs = sets.to_runs()
+    runs = sets
     if not len(costs):
         return np.zeros(sets.n_targets)
     if (costs == costs[0]).all() or int(runs.sizes.sum()) > _MAX_PAIRS:
@@ -134,16 +134,20 @@ def cost_units(costs: NDArray[np.float64], shift: int) -> NDArray[np.int64]:
         return np.minimum(np.floor(np.ldexp(costs, shift)), _TOP).astype(np.int64)
 
 
-def run_loads(runs: RunSets, prices: NDArray) -> NDArray:
+def run_loads(runs: TargetSets, prices: NDArray) -> NDArray:
     """For each source the sum of the prices of its targets; exact for integers.
 
     Args:
         runs: the targets that each source serves.
         prices: one number for each target.
     """
-    prefix = np.zeros(runs.n_targets + 1, prices.dtype)
-    np.cumsum(prices, out=prefix[1:])
-    return sum_runs(*runs.arrays, prefix)
+    if prices.dtype == np.float64:
+        return multiply_runs(runs.arrays, prices)
+    zero = np.zeros(1, prices.dtype)
+    prefix = np.concatenate([zero, np.cumsum(prices, dtype=prices.dtype)])
+    parts = prefix[runs.stops] - prefix[runs.starts]
+    until = np.concatenate([zero, np.cumsum(parts, dtype=prices.dtype)])
+    return np.diff(until[runs.offsets])
 
 
 def size_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBound:
@@ -241,19 +245,14 @@ def _shortest(bound: PriceBound, shorten: bool) -> PriceBound:
 # --- covers of a part: what a share costs at least, what a budget can serve ---------
 
 
-def exact_loads(runs: RunSets, weights: NDArray[Any]) -> NDArray[Any]:
+def exact_loads(runs: TargetSets, weights: NDArray[Any]) -> NDArray[Any]:
     """For each source the weight of its targets, without rounding.
 
     Args:
         runs: the targets that each source serves.
         weights: weight of each target, integers.
     """
-    if weights.dtype == np.int64:
-        return run_loads(runs, weights)
-    prefix = np.concatenate([[0], np.cumsum(weights, dtype=object)])
-    gains = prefix[runs.stops] - prefix[runs.starts]
-    until = np.concatenate([[0], np.cumsum(gains, dtype=object)])
-    return until[runs.offsets[1:]] - until[runs.offsets[:-1]]
+    return run_loads(runs, weights)
 
 
 def knapsack_bound(
@@ -276,7 +275,7 @@ def knapsack_bound(
     """
     if needed <= 0:
         return 0
-    gains = exact_loads(sets.to_runs(), weights)
+    gains = exact_loads(sets, weights)
     useful = np.flatnonzero(gains > 0)
     largest = max(gains[useful].tolist())
     shares = [float(Fraction(int(gain), largest)) for gain in gains[useful].tolist()]
@@ -320,7 +319,7 @@ def coverage_limit(
         sources: a good selection.
         budget: number of sources.
     """
-    runs = sets.to_runs()
+    runs = sets
     rest = weights.copy()
     limit = int(weights[sets.coverable].sum())
     served = 0
@@ -351,18 +350,6 @@ def _cheapest(offsets, starts, stops, costs, cheapest):
 
 
 @numba.njit(cache=True, nogil=True)
-def sum_runs(offsets, starts, stops, prefix):
-    """Sum over each source's runs of `prefix[stop] - prefix[start]`."""
-    sums = np.zeros(len(offsets) - 1, prefix.dtype)
-    for s in range(len(sums)):
-        total = prefix[0]
-        for r in range(offsets[s], offsets[s + 1]):
-            total += prefix[stops[r]] - prefix[starts[r]]
-        sums[s] = total
-    return sums
-
-
-@numba.njit(cache=True, nogil=True)
 def multiply_runs(runs, values):
     """For each source the sum of `values` over its targets, in floats."""
     offsets, starts, stops = runs
@@ -370,4 +357,8 @@ def multiply_runs(runs, values):
     prefix[0] = 0.0
     for i in range(len(values)):
         prefix[i + 1] = prefix[i] + values[i]
-    return sum_runs(offsets, starts, stops, prefix)
+    sums = np.zeros(len(offsets) - 1)
+    for s in range(len(sums)):
+        for r in range(offsets[s], offsets[s + 1]):
+            sums[s] += prefix[stops[r]] - prefix[starts[r]]
+    return sums

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
 from taskspace.cover.bounds.prices import multiply_runs
-from taskspace.sets import RunSets
+from taskspace.sets import TargetSets
 
 _CHUNK = 40  # iterations between looks at the gap
 _FIRST_WEIGHT = 3.0  # primal step over dual step; measured on grids
@@ -31,7 +31,7 @@ class PrimalDual:
         costs: cost of each source.
     """
 
-    def __init__(self, sets: RunSets, costs: NDArray[np.float64]):
+    def __init__(self, sets: TargetSets, costs: NDArray[np.float64]):
         inverse = sets.inverse
         self._sources, self._targets = sets.arrays, inverse.arrays
         # In z = c x every cost is 1.

@@ -19,7 +19,7 @@ from taskspace.cover.bounds.dual import polished_bound
 from taskspace.cover.bounds.prices import PriceBound, cost_units, run_loads
 from taskspace.cover.exact.reductions import Core, reduce_problem
 from taskspace.cover.solvers import solve_lp
-from taskspace.sets import RunSets
+from taskspace.sets import TargetSets
 
 
 class BranchResult(NamedTuple):
@@ -48,7 +48,7 @@ class _Node(NamedTuple):
 
 
 def branch_and_bound(
-    sets: RunSets,
+    sets: TargetSets,
     costs: NDArray[np.float64],
     *,
     clock: Clock,

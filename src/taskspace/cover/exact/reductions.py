@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
 from taskspace.cover.costs import Exact, total_cost
-from taskspace.sets import RunSets, TargetSets
+from taskspace.sets import TargetSets
 
 # Comparing sets takes seconds beyond this many (source, target) pairs.
 MAX_PAIRS = 20_000_000
@@ -31,7 +31,7 @@ class Core:
         targets: index of each remaining target in the original problem.
     """
 
-    sets: RunSets
+    sets: TargetSets
     costs: NDArray[np.float64]
     sources: NDArray[np.int64]
     targets: NDArray[np.int64]
@@ -45,7 +45,7 @@ class Core:
             costs: cost of each source, scaled.
         """
         names = np.arange(sets.n_sources), np.arange(sets.n_targets)
-        return cls(sets.to_runs(), costs, *names).keep(targets=sets.coverable)
+        return cls(sets, costs, *names).keep(targets=sets.coverable)
 
     def keep(
         self,
@@ -181,7 +181,7 @@ def _take_forced(core: Core) -> tuple[Core, list[tuple[int, int, float]]]:
 
 def _drop_dominated_sources(core: Core) -> Core:
     sets, inverse = core.sets, core.sets.inverse
-    words = sets.to_packed().words
+    words = sets.words
     sizes = sets.sizes, inverse.sizes
     dropped = _find_contained(sets.arrays, inverse.arrays, words, sizes, core.costs)
     return core.keep(~dropped)
@@ -189,7 +189,7 @@ def _drop_dominated_sources(core: Core) -> Core:
 
 def _drop_dominated_targets(core: Core) -> Core:
     sets, inverse = core.sets, core.sets.inverse
-    words = inverse.to_packed().words
+    words = inverse.words
     sizes = inverse.sizes, sets.sizes
     dropped = _find_containing(inverse.arrays, sets.arrays, words, sizes)
     return core.keep(targets=~dropped)

@@ -23,7 +23,7 @@ from taskspace._util.clock import Clock
 from taskspace.cover.costs import Exact, total_cost, whole_multiples
 from taskspace.cover.exact.branch import BranchResult, branch_and_bound
 from taskspace.cover.solvers import has_cp_sat, run_cp_sat
-from taskspace.sets import RunSets
+from taskspace.sets import TargetSets
 
 # An exact solver gains nothing in minutes beyond this many (source, target) pairs.
 MAX_EXACT_PAIRS = 1_500_000
@@ -63,7 +63,7 @@ class _Question(NamedTuple):
         linear: whether CP-SAT uses the LP relaxation.
     """
 
-    sets: RunSets
+    sets: TargetSets
     units: NDArray[np.int64]
     forbidden: list[NDArray[np.int64]]
     clock: Clock
@@ -75,7 +75,7 @@ class _Question(NamedTuple):
 
 
 def solve_exact(
-    sets: RunSets,
+    sets: TargetSets,
     costs: NDArray[np.float64],
     *,
     clock: Clock,

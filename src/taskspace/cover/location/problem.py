@@ -171,7 +171,7 @@ def finest_shift(total: float) -> int:
 
 def _serving(sets: TargetSets) -> Lists:
     """For each target the sources that serve it, at no loss."""
-    matrix = cover_matrix(sets.to_runs())
+    matrix = cover_matrix(sets)
     return Lists(
         matrix.indptr.astype(np.int64),
         matrix.indices.astype(np.int32),
@@ -191,7 +191,7 @@ def partial_cover(
         needed: weight that must be served.
     """
     counts = (weights > 0) & sets.coverable
-    runs = sets.to_runs().keep_targets(counts)
+    runs = sets.keep_targets(counts)
     counted = weights[counts]
     total = float(costs.sum()) * 2
     return Location(
@@ -220,7 +220,7 @@ def maximum_coverage(sets: TargetSets, weights: NDArray[Any], budget: int) -> Lo
         counted > 2.0**53, np.nextafter(counted, 0.0), counted
     )  # never above
     return Location(
-        lists=_serving(sets.to_runs().keep_targets(counts)),
+        lists=_serving(sets.keep_targets(counts)),
         caps=counted,
         costs=np.zeros(sets.n_sources),
         budget=min(budget, sets.n_sources),

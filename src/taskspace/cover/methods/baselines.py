@@ -107,7 +107,6 @@ def _random_curve(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many targets sources serve that are drawn without replacement."""
     del shape
-    sets = sets.to_runs()
     repeats = [
         served_counts(sets, random_order(sets.n_sources, seed, repeat))
         for repeat in range(n_repeats)

@@ -27,8 +27,8 @@ from taskspace.cover.methods.registry import cover_method
 from taskspace.cover.problem import Instance
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.sets import PackedSets, TargetSets
-from taskspace.sets.kernels import popcount
+from taskspace.sets import TargetSets
+from taskspace.sets.target_sets import popcount
 
 # Above this many (source, target) pairs the better bounds take longer than greedy.
 _MAX_QUICK_PAIRS = 1_000_000
@@ -55,7 +55,7 @@ def served_counts(sets: TargetSets, order: NDArray[np.int64]) -> NDArray[np.int6
         served before its end.
     """
     served, n_servable = np.zeros(sets.n_targets, np.bool_), int(sets.coverable.sum())
-    return _count_served(*sets.to_runs().arrays, order, n_servable, served)
+    return _count_served(*sets.arrays, order, n_servable, served)
 
 
 @numba.njit(cache=True)
@@ -140,7 +140,7 @@ def cover_greedily(instance: Instance) -> Cover:
     else:
         # A target without weight need not be served, and has no price.
         counts = weights > 0
-        wanted = sets if counts.all() else sets.to_runs().keep_targets(counts)
+        wanted = sets if counts.all() else sets.keep_targets(counts)
         if int(wanted.sizes.sum()) <= _MAX_QUICK_PAIRS:
             priced = quick_bound(wanted, costs)
         else:
@@ -222,20 +222,15 @@ def _take(
     """Return sources by gain per cost until enough is served, and what is served."""
     if not ((weights == 1).all() and (costs == 1).all()):
         return _take_weighted(sets, costs, weights, needed, budget)
-    uncovered = _all_ones(sets.n_targets)
-    if isinstance(sets, PackedSets):
-        order = _greedy_bits(sets.words, sets.sizes, uncovered, needed, budget)
-    else:
-        arrays = sets.to_runs().arrays
-        order = _greedy_runs(*arrays, sets.sizes, uncovered, needed, budget)
-    return order[0], int(order[1])
-
-
-def _all_ones(n_bits: int) -> NDArray[np.uint64]:
-    words = np.full(-(-n_bits // 64), ~np.uint64(0))
-    if n_bits % 64:
-        words[-1] = (np.uint64(1) << np.uint64(n_bits % 64)) - np.uint64(1)
-    return words
+    sizes, n = sets.sizes, max(1, sets.n_sources)
+    largest = int(sizes.max(initial=0))
+    words = sets.words if sets.is_dense else np.zeros((0, 0), np.uint64)
+    useful = np.flatnonzero(sizes > 0)
+    keys = np.sort((largest - sizes[useful]) * n + useful)
+    unserved = np.full(-(-sets.n_targets // 64), ~np.uint64(0))
+    return _greedy(
+        *sets.arrays, words, keys, (largest, n), unserved, needed, min(budget, n)
+    )
 
 
 def _take_weighted(
@@ -246,20 +241,19 @@ def _take_weighted(
     budget: int,
 ) -> tuple[NDArray[np.int64], int]:
     """Lazy greedy on a heap of (-gain / cost, source)."""
-    arrays = sets.to_runs().arrays
     exact = weights.copy()
     # Gains are compared as floats; what has been served is counted without rounding.
     scale = 1 << max(0, int(max(weights.tolist(), default=0)).bit_length() - 53)
     floats = [float(Fraction(n, scale)) for n in weights.tolist()]
     unserved = np.maximum(floats, np.where(weights > 0, 1e-300, 0.0))
-    gains = _run_sums(*arrays, unserved) / costs
+    gains = _sum_runs(*sets.arrays, 0, sets.n_sources, unserved) / costs
     heap = [(-gain, source) for source, gain in enumerate(gains.tolist()) if gain > 0]
     heapq.heapify(heap)
     sources: list[int] = []
     served = 0
     while heap and served < needed and len(sources) < budget:
         source = heap[0][1]
-        gain = _run_sum(*arrays, source, unserved)
+        gain = float(_sum_runs(*sets.arrays, source, source + 1, unserved)[0])
         key = (-gain / costs[source], source)
         if key > heap[0]:
             heapq.heapreplace(heap, key) if gain > 0 else heapq.heappop(heap)
@@ -269,7 +263,7 @@ def _take_weighted(
         new = sets.row(source)
         served += int(exact[new].sum())
         exact[new] = 0
-        _clear_runs(*arrays, source, unserved)
+        unserved[new] = 0.0
     return np.array(sources, np.int64), served
 
 
@@ -277,125 +271,71 @@ def _take_weighted(
 
 
 @numba.njit(cache=True)
-def _gain_bits(row, uncovered):
+def _gain(offsets, starts, stops, words, s, unserved, clear):
+    """Count the unserved targets of a source, and mark them as served if `clear`."""
     gain = np.uint64(0)
-    for w in range(len(row)):
-        gain += popcount(row[w] & uncovered[w])
-    return np.int64(gain)
-
-
-@numba.njit(cache=True)
-def _gain_runs(starts, stops, first, last, uncovered):
-    gain = np.uint64(0)
+    if len(words):
+        for w in range(len(unserved)):
+            gain += popcount(words[s, w] & unserved[w])
+            if clear:
+                unserved[w] &= ~words[s, w]
+        return np.int64(gain)
     ones = ~np.uint64(0)
-    for r in range(first, last):
-        w, end = starts[r] // 64, (stops[r] - 1) // 64
-        low = ones << np.uint64(starts[r] % 64)
-        high = ones >> np.uint64(63 - (stops[r] - 1) % 64)
-        if w == end:
-            gain += popcount(uncovered[w] & low & high)
-            continue
-        gain += popcount(uncovered[w] & low)
-        for v in range(w + 1, end):
-            gain += popcount(uncovered[v])
-        gain += popcount(uncovered[end] & high)
+    for r in range(offsets[s], offsets[s + 1]):
+        first, last = starts[r] // 64, (stops[r] - 1) // 64
+        for w in range(first, last + 1):
+            mask = ones
+            if w == first:
+                mask = mask << np.uint64(starts[r] % 64)
+            if w == last:
+                mask = mask & (ones >> np.uint64(63 - (stops[r] - 1) % 64))
+            gain += popcount(unserved[w] & mask)
+            if clear:
+                unserved[w] &= ~mask
     return np.int64(gain)
 
 
 @numba.njit(cache=True)
-def _fill_buckets(sizes):
-    """Linked lists of the sources of each size; returns heads and links."""
-    head = np.full((sizes.max() if len(sizes) else 0) + 1, -1, np.int64)
-    link = np.empty(len(sizes), np.int64)
-    for s in range(len(sizes) - 1, -1, -1):
-        link[s] = head[sizes[s]]
-        head[sizes[s]] = s
-    return head, link
+def _greedy(offsets, starts, stops, words, keys, scale, unserved, needed, budget):
+    """Take the source of largest gain, of equals the lowest, until enough is served.
 
-
-@numba.njit(cache=True)
-def _bucket(head, link, gain):
-    """Return sources whose last known gain is `gain`, lowest index first."""
-    n = 0
-    s = head[gain]
-    while s >= 0:
-        n += 1
-        s = link[s]
-    members = np.empty(n, np.int64)
-    s = head[gain]
-    for k in range(n):
-        members[k] = s
-        s = link[s]
-    return np.sort(members)
-
-
-# A bucket is only opened when all higher ones are empty, so within it the first
-# source whose gain is still what the bucket says is the one that plain greedy takes.
-
-
-@numba.njit(cache=True)
-def _greedy_bits(words, sizes, uncovered, needed, budget):
-    head, link = _fill_buckets(sizes)
-    sources = np.empty(min(budget, len(sizes)), np.int64)
-    n, served = 0, 0
-    for bucket in range(len(head) - 1, 0, -1):
-        for s in _bucket(head, link, bucket):
-            if served >= needed or n == budget:
-                return sources[:n].copy(), served
-            gain = _gain_bits(words[s], uncovered)
-            if gain < bucket:
-                link[s] = head[gain]
-                head[gain] = s
-                continue
-            sources[n] = s
-            n += 1
+    `keys` is a heap of (largest − gain) × n + source. Gains only shrink, so a source
+    whose gain is still what its key says is the one that plain greedy takes.
+    """
+    largest, n = scale
+    sources = np.empty(budget, np.int64)
+    n_taken, served, size = 0, 0, len(keys)
+    while size > 0 and served < needed and n_taken < budget:
+        s = keys[0] % n
+        gain = _gain(offsets, starts, stops, words, s, unserved, False)
+        key = (largest - gain) * n + s
+        if key == keys[0]:
+            _gain(offsets, starts, stops, words, s, unserved, True)
+            sources[n_taken] = s
+            n_taken += 1
             served += gain
-            for w in range(len(uncovered)):
-                uncovered[w] &= ~words[s, w]
-    return sources[:n].copy(), served
+        if key == keys[0] or gain == 0:
+            size -= 1
+            key = keys[size]
+        # Sift down from the root.
+        at, child = 0, 1
+        while child < size:
+            if child + 1 < size and keys[child + 1] < keys[child]:
+                child += 1
+            if keys[child] >= key:
+                break
+            keys[at] = keys[child]
+            at, child = child, 2 * child + 1
+        keys[at] = key
+    return sources[:n_taken].copy(), served
 
 
 @numba.njit(cache=True)
-def _greedy_runs(offsets, starts, stops, sizes, uncovered, needed, budget):
-    head, link = _fill_buckets(sizes)
-    sources = np.empty(min(budget, len(sizes)), np.int64)
-    n, served = 0, 0
-    for bucket in range(len(head) - 1, 0, -1):
-        for s in _bucket(head, link, bucket):
-            if served >= needed or n == budget:
-                return sources[:n].copy(), served
-            gain = _gain_runs(starts, stops, offsets[s], offsets[s + 1], uncovered)
-            if gain < bucket:
-                link[s] = head[gain]
-                head[gain] = s
-                continue
-            sources[n] = s
-            n += 1
-            served += gain
-            for r in range(offsets[s], offsets[s + 1]):
-                for t in range(starts[r], stops[r]):
-                    uncovered[t // 64] &= ~(np.uint64(1) << np.uint64(t % 64))
-    return sources[:n].copy(), served
-
-
-@numba.njit(cache=True)
-def _run_sum(offsets, starts, stops, source, values):
-    total = 0.0
-    for r in range(offsets[source], offsets[source + 1]):
-        for t in range(starts[r], stops[r]):
-            total += values[t]
-    return total
-
-
-@numba.njit(cache=True)
-def _run_sums(offsets, starts, stops, values):
-    sums = np.empty(len(offsets) - 1)
-    for s in range(len(sums)):
-        sums[s] = _run_sum(offsets, starts, stops, s, values)
+def _sum_runs(offsets, starts, stops, first, last, values):
+    """For each source from `first` on the sum of `values` over its targets."""
+    sums = np.zeros(last - first)
+    for s in range(first, last):
+        for r in range(offsets[s], offsets[s + 1]):
+            for t in range(starts[r], stops[r]):
+                sums[s - first] += values[t]
     return sums
-
-
-@numba.njit(cache=True)
-def _clear_runs(offsets, starts, stops, source, values):
-    for r in range(offsets[source], offsets[source + 1]):
-        values[starts[r] : stops[r]] = 0

@@ -184,7 +184,7 @@ class LocalSearch:
         seed: int = 0,
         start: ArrayLike | None = None,
     ):
-        runs = sets.to_runs()
+        runs = sets
         if not sets.coverable.all():
             runs = runs.keep_targets(sets.coverable)
         self._graph = _Graph(*runs.arrays, *runs.inverse.arrays, costs)
@@ -411,11 +411,12 @@ def _best_entrant(graph, state, target, limit):
 @numba.njit(cache=True, nogil=True)
 def _keep_best(graph, state):
     members, counters, cost = state.members, state.counters, state.cost
-    state.best[: counters[0]] = members[: counters[0]]
+    best = state.best
     counters[2] = counters[0]
     # Summed afresh, so that differences of floats do not pile up.
     cost[0] = 0.0
     for k in range(counters[0]):
+        best[k] = members[k]
         cost[0] += graph.costs[members[k]]
     cost[1] = cost[0]
 

@@ -14,7 +14,8 @@ from taskspace._util import memory as _memory
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
-from taskspace.sets import PackedSets, TargetSets, pack
+from taskspace.sets import TargetSets, pack
+from taskspace.sets.target_sets import join
 
 __all__ = [
     "Losses",
@@ -152,7 +153,7 @@ class Thresholds:
     def __init__(self, losses: Losses, epsilons: NDArray[np.floating | np.integer]):
         self._losses, self._epsilons = losses, epsilons
         self._n_bytes = losses.n_sources * losses.n_targets // 8  # of one, as bits
-        self._kept: dict[int, Any] = {}  # `PackedSets` or `RunSets`
+        self._kept: dict[int, TargetSets] = {}
 
     def at(self, k: int, coming: Sequence[int] = ()) -> TargetSets:
         """Return the sets at one tolerance.
@@ -171,15 +172,9 @@ class Thresholds:
         room = _memory.available() // 8 - len(places) * self._n_bytes
         while self._kept and sum(sets.nbytes for sets in self._kept.values()) > room:
             self._kept.pop(next(iter(self._kept)))
-        if len(places) == 1:
-            epsilon = self._epsilons[places[0]]
-            blocks = (block <= epsilon for block in self._losses.blocks())
-            self._kept[places[0]] = pack(blocks, n_targets=self._losses.n_targets)
-            return
-        parts: dict[int, list[PackedSets]] = {k: [] for k in places}
+        parts: dict[int, list[TargetSets]] = {k: [] for k in places}
         for block in self._losses.blocks():
             for k in places:
-                parts[k].append(PackedSets.from_bool(block <= self._epsilons[k]))
+                parts[k].append(pack(block <= self._epsilons[k]))
         for k in places:
-            words = np.concatenate([part.words for part in parts.pop(k)])
-            self._kept[k] = pack(PackedSets(words, self._losses.n_targets))
+            self._kept[k] = join(parts.pop(k), self._losses.n_targets)

@@ -401,7 +401,7 @@ class _Block(NamedTuple):
 
 def _blocks(sets: TargetSets) -> Iterator[_Block]:
     """All runs, a million at a time or one source, so that little memory is needed."""
-    runs = sets.to_runs()
+    runs = sets
     a = 0
     while a < sets.n_sources:
         most = runs.offsets[a] + _BLOCK_RUNS
