@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from taskspace._util.clock import Clock
 from taskspace.cover import (
+    exact,
     greedy_cover,
     local_cover,
     lower_bounds,
     minimum_cover,
     verify_cover,
 )
-from taskspace.cover.bounds.prices import coverage_limit, knapsack_bound
 from taskspace.cover.costs import exact_weights, round_down, scale_costs
-from taskspace.cover.exact import solver as exact
-from taskspace.cover.exact.branch import branch_and_bound
+from taskspace.cover.exact import branch_and_bound
 from taskspace.cover.methods import minimum
+from taskspace.cover.prices import coverage_limit, knapsack_bound
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 from tests.cover.cover_problems import blobs, random_problem

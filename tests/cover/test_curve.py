@@ -13,7 +13,7 @@ from taskspace.cover import (
     uniform_cover,
     uniform_grids,
 )
-from taskspace.cover.methods.baselines import subgrid_counts
+from taskspace.cover.baselines import subgrid_counts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs.results import Spent
 from taskspace.sets import pack

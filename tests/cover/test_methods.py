@@ -5,6 +5,7 @@ import pytest
 
 from taskspace._util.clock import Clock
 from taskspace.cover import (
+    exact,
     greedy_cover,
     local_cover,
     lower_bounds,
@@ -13,9 +14,8 @@ from taskspace.cover import (
     uniform_cover,
     verify_cover,
 )
-from taskspace.cover.exact import solver as exact
-from taskspace.cover.exact.reductions import Core, components, reduce_problem
 from taskspace.cover.methods import local, minimum
+from taskspace.cover.reductions import Core, components, reduce_problem
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import pack
 from tests.cover.cover_problems import (

@@ -16,7 +16,7 @@ from taskspace.cover import (
     minimum_cover,
     verify_cover,
 )
-from taskspace.cover.verify.reprove import (
+from taskspace.cover.verify import (
     MeanProblem,
     Problem,
     share_price_bound,

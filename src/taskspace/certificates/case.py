@@ -16,7 +16,7 @@ from taskspace.certificates.lipschitz.constants import refute_rates
 from taskspace.certificates.options import LossBounds, Sampling
 from taskspace.certificates.result import Findings
 from taskspace.cover import Cover, minimum_cover, settle_ties
-from taskspace.cover.tolerance.thresholds import TableLosses, Thresholds
+from taskspace.cover.thresholds import TableLosses, Thresholds
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.policies import Policy

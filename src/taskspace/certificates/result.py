@@ -12,7 +12,7 @@ from taskspace.certificates.sampled.episodes import FreshCheck
 from taskspace.certificates.sampled.share import ShareCheck
 from taskspace.certificates.statements.claims import Certificate
 from taskspace.cover import Cover
-from taskspace.cover.base import html_view
+from taskspace.cover.cover import html_view
 from taskspace.questions import Question
 
 

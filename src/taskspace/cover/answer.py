@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace._util.files import plain
-from taskspace.cover.base import Cover, html_view, listed
-from taskspace.cover.methods.baselines import subgrid_counts
+from taskspace.cover.baselines import subgrid_counts
+from taskspace.cover.cover import Cover, html_view, listed
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import source_space
 from taskspace.questions import Question

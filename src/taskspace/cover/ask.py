@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
 from taskspace.cover.answer import source_names, target_names
-from taskspace.cover.base import Cover
+from taskspace.cover.cover import Cover
+from taskspace.cover.greedy import cover_greedily
 from taskspace.cover.methods import find_cover
-from taskspace.cover.methods.greedy import cover_greedily
-from taskspace.cover.methods.mean import least_mean
+from taskspace.cover.part import least_mean
 from taskspace.cover.problem import Instance, losses_of
-from taskspace.cover.tolerance.budget import (
+from taskspace.cover.tolerance import (
     SmallestEpsilon,
     settle_ties,
     smallest_epsilon,

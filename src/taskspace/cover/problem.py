@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.base import Cover, assign
 from taskspace.cover.costs import (
     Costs,
     Exact,
@@ -25,20 +24,14 @@ from taskspace.cover.costs import (
     scale_costs,
     total_cost,
 )
-from taskspace.cover.exact.reductions import Core
+from taskspace.cover.cover import Cover, assign
+from taskspace.cover.reductions import Core
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
 from taskspace.sets import TargetSets
 
-__all__ = [
-    "Instance",
-    "check_budget",
-    "grid_shape",
-    "losses_of",
-    "restrict",
-    "sets_of",
-]
+__all__ = ["Instance", "check_budget", "grid_shape", "losses_of", "restrict", "sets_of"]
 
 Sources = NDArray[np.int64]
 

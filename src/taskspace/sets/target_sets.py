@@ -459,3 +459,18 @@ def _transpose_runs(offsets, starts, stops, n_targets):
                     new_starts[last[t]] = i
                 new_stops[last[t]] = i + 1
     return new_offsets, new_starts, new_stops
+
+
+@numba.njit(cache=True, nogil=True)
+def multiply_runs(runs, values):
+    """For each source the sum of `values` over its targets, in floats."""
+    offsets, starts, stops = runs
+    prefix = np.empty(len(values) + 1)
+    prefix[0] = 0.0
+    for i in range(len(values)):
+        prefix[i + 1] = prefix[i] + values[i]
+    sums = np.zeros(len(offsets) - 1)
+    for s in range(len(sums)):
+        for r in range(offsets[s], offsets[s + 1]):
+            sums[s] += prefix[stops[r]] - prefix[starts[r]]
+    return sums

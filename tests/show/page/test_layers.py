@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskspace as ts
-from taskspace.cover.tolerance.epsilons import round_epsilons, round_numbers
-from taskspace.cover.tolerance.thresholds import MatrixLosses
+from taskspace.cover.profile import round_epsilons, round_numbers
+from taskspace.cover.thresholds import MatrixLosses
 from taskspace.show.figures.map import axes_of
 from taskspace.show.figures.transfer import seriation
 from taskspace.show.page.data import ranks

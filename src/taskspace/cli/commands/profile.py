@@ -28,7 +28,7 @@ from taskspace.cli.output import (
 from taskspace.cover import (
     complexity_profile,
 )
-from taskspace.cover.tolerance.profile import Profile
+from taskspace.cover.profile import Profile
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
 from taskspace.cover import ProfilePoint, complexity_profile
-from taskspace.cover.tolerance.profile import Profile
+from taskspace.cover.profile import Profile
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.show.style import METHOD_COLOURS, panel

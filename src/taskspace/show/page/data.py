@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
-from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
+from taskspace.cover.cover import FORMAT_VERSION as COVER_VERSION
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from taskspace._util.clock import Clock
 from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
-from taskspace.cover.base import assign_rows
-from taskspace.cover.methods.minimum import N_ROUNDS
-from taskspace.cover.tolerance.epsilons import round_epsilons
-from taskspace.cover.tolerance.search import ToleranceSearch
-from taskspace.cover.tolerance.thresholds import MatrixLosses
+from taskspace.cover.cover import assign_rows
+from taskspace.cover.minimum import N_ROUNDS
+from taskspace.cover.profile import round_epsilons
+from taskspace.cover.thresholds import MatrixLosses, ToleranceSearch
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.base import Cover
-from taskspace.cover.bounds.prices import join_prices, size_bound
-from taskspace.cover.methods.greedy import served_counts
-from taskspace.cover.methods.registry import cover_method
+from taskspace.cover.cover import Cover
+from taskspace.cover.greedy import served_counts
+from taskspace.cover.prices import join_prices, size_bound
 from taskspace.cover.problem import Instance, grid_shape, sets_of
+from taskspace.cover.registry import cover_method
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import Cover
+from taskspace.cover.cover import Cover
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.study import Study
 from taskspace.questions import Question

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.cover.base import html_view
+from taskspace.cover.cover import html_view
 from taskspace.cover.methods import METHODS
 from taskspace.cover.problem import grid_shape, sets_of
 from taskspace.errors import InvalidInputError, UnknownNameError

@@ -16,24 +16,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.base import Cover
-from taskspace.cover.bounds.dual import polished_bound, quick_bound
-from taskspace.cover.bounds.prices import (
+from taskspace.cover.costs import Exact, has_whole_costs, total_cost
+from taskspace.cover.cover import Cover
+from taskspace.cover.exact import MAX_EXACT_PAIRS, solve_exact
+from taskspace.cover.local import LocalSearch, greedy_instead, is_too_large
+from taskspace.cover.part import part_cover
+from taskspace.cover.prices import (
     PriceBound,
     cost_units,
     join_prices,
+    polished_bound,
+    quick_bound,
     run_loads,
 )
-from taskspace.cover.bounds.primal_dual import PrimalDual
-from taskspace.cover.costs import Exact, has_whole_costs, total_cost
-from taskspace.cover.exact.reductions import Core, Reduced, components, reduce_problem
-from taskspace.cover.exact.solver import MAX_EXACT_PAIRS, solve_exact
-from taskspace.cover.methods.local import LocalSearch, greedy_instead, is_too_large
-from taskspace.cover.methods.part import part_cover
-from taskspace.cover.methods.registry import cover_method
+from taskspace.cover.primal_dual import PrimalDual
 from taskspace.cover.problem import Instance
+from taskspace.cover.reductions import Core, Reduced, components, reduce_problem
+from taskspace.cover.registry import cover_method
 from taskspace.cover.solvers import has_cp_sat, search_milp
-from taskspace.cover.verify.verify import verify_cover
+from taskspace.cover.verify import verify_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent

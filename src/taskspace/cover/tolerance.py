@@ -9,11 +9,10 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.base import Cover, listed
-from taskspace.cover.methods.minimum import N_ROUNDS
+from taskspace.cover.cover import Cover, listed
+from taskspace.cover.minimum import N_ROUNDS
 from taskspace.cover.problem import check_budget, losses_of, restrict
-from taskspace.cover.tolerance.search import ToleranceSearch
-from taskspace.cover.tolerance.thresholds import MatrixLosses
+from taskspace.cover.thresholds import MatrixLosses, ToleranceSearch
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question

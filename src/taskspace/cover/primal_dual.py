@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.bounds.prices import multiply_runs
 from taskspace.sets import TargetSets
+from taskspace.sets.target_sets import multiply_runs
 
 _CHUNK = 40  # iterations between looks at the gap
 _FIRST_WEIGHT = 3.0  # primal step over dual step; measured on grids

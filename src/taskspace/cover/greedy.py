@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.base import Cover
-from taskspace.cover.bounds.dual import quick_bound
-from taskspace.cover.bounds.prices import (
+from taskspace.cover.cover import Cover
+from taskspace.cover.prices import (
     coverage_limit,
     greedy_dual_bound,
     join_prices,
     knapsack_bound,
+    quick_bound,
 )
-from taskspace.cover.methods.registry import cover_method
 from taskspace.cover.problem import Instance
+from taskspace.cover.registry import cover_method
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.sets import TargetSets

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.base import Cover
-from taskspace.cover.bounds.dual import quick_bound
-from taskspace.cover.bounds.prices import join_prices
 from taskspace.cover.costs import total_cost
-from taskspace.cover.exact.reductions import Reduced, reduce_problem
-from taskspace.cover.methods.greedy import cover_greedily, greedy_sources
-from taskspace.cover.methods.registry import cover_method
+from taskspace.cover.cover import Cover
+from taskspace.cover.greedy import cover_greedily, greedy_sources
+from taskspace.cover.prices import join_prices, quick_bound
 from taskspace.cover.problem import Instance
+from taskspace.cover.reductions import Reduced, reduce_problem
+from taskspace.cover.registry import cover_method
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
