@@ -12,8 +12,8 @@ from taskspace._util.clock import Clock
 from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.cover import Cover
 from taskspace.cover.greedy import cover_greedily
+from taskspace.cover.mean import least_mean
 from taskspace.cover.methods import find_cover
-from taskspace.cover.part import least_mean
 from taskspace.cover.problem import Instance, losses_of
 from taskspace.cover.tolerance import (
     SmallestEpsilon,
