@@ -17,6 +17,7 @@ from .minimum import minimum_cover as minimum_cover
 from .prices import BOUND_KINDS as BOUND_KINDS
 from .prices import LowerBound as LowerBound
 from .prices import lower_bounds as lower_bounds
+from .problem import CoverProblem as CoverProblem
 from .profile import Profile as Profile
 from .profile import ProfilePoint as ProfilePoint
 from .profile import complexity_profile as complexity_profile

@@ -9,7 +9,7 @@ from taskspace._util.clock import Clock
 from taskspace.cover.cover import Cover
 from taskspace.cover.greedy import served_counts
 from taskspace.cover.prices import join_prices, size_bound
-from taskspace.cover.problem import Instance, grid_shape, sets_of
+from taskspace.cover.problem import CoverProblem, grid_shape, sets_of
 from taskspace.cover.registry import cover_method
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
@@ -157,8 +157,8 @@ def random_order(n_sources: int, seed: int, repeat: int) -> NDArray[np.int64]:
 def _baseline(
     method: str, sets: TargetSets, sources: NDArray[np.int64], clock: Clock
 ) -> Cover:
-    instance = Instance.of(sets)
-    bound = size_bound(sets, instance.costs.values)
+    instance = CoverProblem(sets)
+    bound = size_bound(sets, instance.scaled_costs.values)
     is_full = sets.coverable.all()
     return instance.cover(
         method,
@@ -167,5 +167,5 @@ def _baseline(
         lower_bound_kind="size",
         stop_reason="covered" if is_full else "uncoverable targets remain",
         clock=clock,
-        prices=join_prices(instance.costs, [(bound, np.arange(sets.n_targets))]),
+        prices=join_prices(instance.scaled_costs, [(bound, np.arange(sets.n_targets))]),
     )

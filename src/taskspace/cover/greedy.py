@@ -8,7 +8,7 @@ second look.
 import heapq
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
@@ -23,7 +23,7 @@ from taskspace.cover.prices import (
     knapsack_bound,
     quick_bound,
 )
-from taskspace.cover.problem import Instance
+from taskspace.cover.problem import CoverProblem
 from taskspace.cover.registry import cover_method
 from taskspace.performance.study import Study
 from taskspace.questions import Question
@@ -105,7 +105,7 @@ def greedy_cover(
         The cover; its sources in the order of selection are the coverage curve. See
         `Cover` for what `lower_bound` and `optimal` mean with a share or a budget.
     """
-    instance = Instance.of(
+    instance = CoverProblem(
         problem,
         question,
         costs=costs,
@@ -118,24 +118,35 @@ def greedy_cover(
     return cover_greedily(instance)
 
 
-def cover_greedily(instance: Instance) -> Cover:
+def cover_greedily(instance: CoverProblem) -> Cover:
     """Return greedy's cover, with the best bound that takes no longer.
 
     Args:
         instance: what is asked.
     """
-    clock = Clock()
     sets, costs, weights = (
         instance.free_sets,
         instance.free_costs,
         instance.open_weights,
     )
+    clock = Clock()
     room = sets.n_sources
     if instance.budget is not None:
         room = min(instance.budget, instance.sets.n_sources) - len(instance.include)
-    order = _order(instance, room)
-    if order.stop_reason in ("share reached", "budget spent"):
-        bound, kind = knapsack_bound(sets, costs, weights, order.goal), "knapsack"
+    needed = instance.servable
+    if instance.share is not None and instance.share < 1:
+        needed = max(0, instance.required_weight - instance.included_weight)
+    sources, served = _take(sets, costs, weights, needed, room)
+    # "As much" is what the share asks for, or what was served.
+    goal, reason = served, "covered"
+    if instance.share is not None and instance.share < 1 and served >= needed:
+        goal, reason = needed, "share reached"
+    elif served < min(needed, instance.servable):
+        reason = "budget spent"
+    elif (weights[~sets.coverable] > 0).any():
+        reason = "uncoverable targets remain"
+    if reason in ("share reached", "budget spent"):
+        bound, kind = knapsack_bound(sets, costs, weights, goal), "knapsack"
         prices = None
     else:
         # A target without weight need not be served, and has no price.
@@ -144,61 +155,25 @@ def cover_greedily(instance: Instance) -> Cover:
         if int(wanted.sizes.sum()) <= _MAX_QUICK_PAIRS:
             priced = quick_bound(wanted, costs)
         else:
-            priced = greedy_dual_bound(wanted, costs, order.sources)
+            priced = greedy_dual_bound(wanted, costs, sources)
         bound, kind = priced.value, priced.kind
-        prices = join_prices(instance.costs, [(priced, np.flatnonzero(counts))])
-    served = order.served + instance.already
+        prices = join_prices(instance.scaled_costs, [(priced, np.flatnonzero(counts))])
+    total = served + instance.included_weight
     claims: dict[str, Any] = {}
-    if order.stop_reason == "budget spent":
-        most = coverage_limit(sets, weights, order.sources, room) + instance.already
-        claims = {"optimal": served >= most, "most": Fraction(most, instance.total)}
+    if reason == "budget spent":
+        most = coverage_limit(sets, weights, sources, room) + instance.included_weight
+        claims = {"optimal": total >= most, "most": Fraction(most, instance.total)}
     return instance.cover(
         "greedy",
-        np.append(instance.include, instance.free[order.sources]),
-        lower_bound=instance.spent + bound,
+        np.append(instance.include, instance.free[sources]),
+        lower_bound=instance.included_cost + bound,
         lower_bound_kind=kind,
-        stop_reason=order.stop_reason,
+        stop_reason=reason,
         clock=clock,
         prices=prices,
-        missed_share=instance.missed_share(served),
+        missed_share=instance.missed_share(total),
         **claims,
     )
-
-
-class _Order(NamedTuple):
-    """Sources in the order in which greedy takes them, and how far that got.
-
-    Args:
-        sources: in the order of selection, by their places among the free ones.
-        served: the weight of targets that they serve.
-        goal: the weight that decides what "as much" is: where a share was reached,
-            what it asks of them; else what was served.
-        stop_reason: why greedy stopped.
-    """
-
-    sources: NDArray[np.int64]
-    served: int
-    goal: int
-    stop_reason: str
-
-
-def _order(instance: Instance, room: int) -> _Order:
-    """Return the free sources that greedy takes, so many at most."""
-    sets, weights, servable = (
-        instance.free_sets,
-        instance.open_weights,
-        instance.servable,
-    )
-    share = 1.0 if instance.share is None else instance.share
-    asked = servable if share == 1 else max(0, instance.asked - instance.already)
-    sources, served = _take(sets, instance.free_costs, weights, asked, room)
-    if share < 1 and served >= asked:
-        return _Order(sources, served, asked, "share reached")
-    if served < min(asked, servable):
-        return _Order(sources, served, served, "budget spent")
-    is_short = (weights[~sets.coverable] > 0).any()
-    reason = "uncoverable targets remain" if is_short else "covered"
-    return _Order(sources, served, served, reason)
 
 
 def greedy_sources(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -228,9 +203,10 @@ def _take(
     useful = np.flatnonzero(sizes > 0)
     keys = np.sort((largest - sizes[useful]) * n + useful)
     unserved = np.full(-(-sets.n_targets // 64), ~np.uint64(0))
-    return _greedy(
+    order, served = _greedy(
         *sets.arrays, words, keys, (largest, n), unserved, needed, min(budget, n)
     )
+    return order, int(served)
 
 
 def _take_weighted(

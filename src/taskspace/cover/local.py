@@ -19,7 +19,7 @@ from taskspace.cover.costs import total_cost
 from taskspace.cover.cover import Cover
 from taskspace.cover.greedy import cover_greedily, greedy_sources
 from taskspace.cover.prices import join_prices, quick_bound
-from taskspace.cover.problem import Instance
+from taskspace.cover.problem import CoverProblem
 from taskspace.cover.reductions import Reduced, reduce_problem
 from taskspace.cover.registry import cover_method
 from taskspace.errors import InvalidInputError
@@ -70,23 +70,24 @@ def local_cover(
     if time_limit is None and max_steps is None:
         time_limit = DEFAULT_SECONDS
     clock, report = Clock(time_limit), progress or silent
-    instance = Instance.of(
+    instance = CoverProblem(
         problem, question, costs=costs, include=include, exclude=exclude
     )
-    clock.restart()  # sets are there
+    _ = instance.sets  # made before the time counts
+    clock.restart()
     if start is not None and len(instance.free) < instance.sets.n_sources:
         raise InvalidInputError(
             "A start goes with no include and no exclude: leave it out."
         )
     if is_too_large(instance.sets):
         return greedy_instead(instance, "local")
-    cost, whole = instance.costs, instance.core
+    cost, whole = instance.scaled_costs, instance.core
     if start is None:
         reduced = reduce_problem(whole, clock)
     else:  # reductions might drop a source of the start
         none = np.zeros(0, np.int64)
         reduced = Reduced(none, none, np.zeros(0), whole)
-    core, spent = reduced.core, instance.spent + reduced.spent
+    core, spent = reduced.core, instance.included_cost + reduced.spent
     bound = quick_bound(core.sets, core.costs)
     search = LocalSearch(core.sets, core.costs, seed=seed, start=start)
 
@@ -123,7 +124,7 @@ def is_too_large(sets: TargetSets) -> bool:
     return int(sets.sizes.sum()) > MAX_PAIRS
 
 
-def greedy_instead(instance: Instance, method: str) -> Cover:
+def greedy_instead(instance: CoverProblem, method: str) -> Cover:
     """Greedy's cover for data that are too large to search.
 
     Args:

@@ -20,7 +20,7 @@ from taskspace.cover.location import (
 from taskspace.cover.location import least_mean as mean_problem
 from taskspace.cover.minimum import N_ROUNDS, full_cover
 from taskspace.cover.part import most_wanted
-from taskspace.cover.problem import Instance, check_budget, restrict
+from taskspace.cover.problem import CoverProblem, check_budget, restrict
 from taskspace.cover.verify import verify_cover
 from taskspace.criteria import Criterion
 from taskspace.errors import InvalidInputError
@@ -94,7 +94,7 @@ def least_mean(
         worst = max(0.0, worst)
     sets = tolerance_sets(losses if hasattr(losses, "attrs") else matrix, worst)
     total = sum((Fraction(w) for w in weights.tolist()), Fraction(0))
-    cover = Instance.of(sets, include=include, exclude=exclude).cover(
+    cover = CoverProblem(sets, include=include, exclude=exclude).cover(
         "minimum",
         chosen,
         lower_bound=0,
@@ -116,6 +116,27 @@ def least_mean(
             effort=0,
         )
     return cover
+
+
+def mean_cover(problem: CoverProblem, budget: int, **options: Any) -> Cover:
+    """Return the sources of a budget whose mean loss over a study is least.
+
+    Args:
+        problem: what is to be covered.
+        budget: number of sources.
+        options: `epsilon`, `leave_out`, `time_limit`, `progress`: see `least_mean`.
+    """
+    question = problem.question
+    cover = least_mean(
+        question.losses(problem.study),
+        budget,
+        target_weights=problem.target_weights,
+        include=problem.include,
+        exclude=problem.exclude,
+        **options,
+    )
+    assert cover.question is not None
+    return replace(cover, question=question.at(cover.question.epsilon))
 
 
 def _rule(losses: Any) -> Criterion:
@@ -210,7 +231,7 @@ def _begin(search: _Search, clock: Clock, epsilon: float | None) -> None:
         return
     counts = search.weights > 0
     sets = tolerance_sets(search.matrix[:, counts], np.finfo(float).max)
-    instance = Instance.of(sets, include=search.include, exclude=search.exclude)
+    instance = CoverProblem(sets, include=search.include, exclude=search.exclude)
     most, n_stages = search.room + len(search.include), N_ROUNDS
     cover = full_cover(instance, clock, n_stages=n_stages)
     while cover.lower_bound <= most < cover.size and clock.left > 0:

@@ -30,7 +30,7 @@ from taskspace.cover.prices import (
     run_loads,
 )
 from taskspace.cover.primal_dual import PrimalDual
-from taskspace.cover.problem import Instance
+from taskspace.cover.problem import CoverProblem
 from taskspace.cover.reductions import Core, Reduced, components, reduce_problem
 from taskspace.cover.registry import cover_method
 from taskspace.cover.solvers import has_cp_sat, search_milp
@@ -97,7 +97,7 @@ def minimum_cover(
             "A budget counts sources, and asks for as many targets as they serve: give "
             "either budget, or costs and share."
         )
-    instance = Instance.of(
+    instance = CoverProblem(
         problem,
         question,
         costs=costs,
@@ -107,7 +107,8 @@ def minimum_cover(
         include=include,
         exclude=exclude,
     )
-    clock.restart()  # sets are there
+    _ = instance.sets  # made before the time counts
+    clock.restart()
     if all(asked is None for asked in (share, budget, target_weights)):
         return full_cover(instance, clock, seed=seed, report=report)
     cover = part_cover(instance, clock, report)
@@ -115,12 +116,12 @@ def minimum_cover(
     return cover
 
 
-def _verify(cover: Cover, instance: Instance, *, refute_bound: bool) -> None:
+def _verify(cover: Cover, instance: CoverProblem, *, refute_bound: bool) -> None:
     """Raise an error if a cover claims what its sets do not bear out."""
     verify_cover(
         cover,
         instance.sets,
-        instance.costs.given,
+        instance.costs,
         target_weights=instance.target_weights,
         raise_on_failure=True,
         refute_bound=refute_bound,
@@ -129,7 +130,7 @@ def _verify(cover: Cover, instance: Instance, *, refute_bound: bool) -> None:
 
 
 def full_cover(
-    instance: Instance,
+    instance: CoverProblem,
     clock: Clock,
     *,
     seed: int = 0,
@@ -148,10 +149,10 @@ def full_cover(
     sets = instance.sets
     if is_too_large(sets):
         return greedy_instead(instance, "minimum")
-    cost = instance.costs
+    cost = instance.scaled_costs
     reduced = reduce_problem(instance.core, clock)
     searches = [CoreSearch(part, seed) for part in components(reduced.core)]
-    spent = instance.spent + reduced.spent
+    spent = instance.included_cost + reduced.spent
 
     def lower() -> Exact:
         return spent + sum(search.lower for search in searches)

@@ -15,7 +15,7 @@ from taskspace._util.clock import Clock
 from taskspace.cover.cover import Cover
 from taskspace.cover.greedy import greedy_cover
 from taskspace.cover.minimum import full_cover
-from taskspace.cover.problem import Instance
+from taskspace.cover.problem import CoverProblem
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
@@ -251,7 +251,7 @@ class ToleranceSearch:
             n_stages: stages of counted work, see `full_cover`.
             coming: tolerances that will be asked for next.
         """
-        instance = Instance.of(self._sets.at(k, coming), **self._limits)
+        instance = CoverProblem(self._sets.at(k, coming), **self._limits)
         cover = full_cover(instance, clock, seed=self._seed, n_stages=n_stages)
         return self.learn(k, cover)
 

@@ -10,9 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
 from taskspace.cover.cover import Cover, listed
+from taskspace.cover.greedy import cover_greedily
+from taskspace.cover.methods import find_cover
 from taskspace.cover.minimum import N_ROUNDS
-from taskspace.cover.problem import check_budget, losses_of, restrict
+from taskspace.cover.problem import CoverProblem, check_budget, losses_of, restrict
 from taskspace.cover.thresholds import MatrixLosses, ToleranceSearch
+from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
@@ -286,3 +289,100 @@ def settle_ties(
         return cover
     losses = question.losses(study).values
     return least_cover(cover, losses, time_limit=time_limit, seed=seed)
+
+
+def find_best_cover(
+    problem: CoverProblem,
+    method: str,
+    *,
+    time_limit: float = 60.0,
+    seed: int = 0,
+    **options: Any,
+) -> Cover:
+    """Return a cover of a study; of minimum covers one of least worst loss.
+
+    Args:
+        problem: what is to be covered.
+        method: one of `METHODS`.
+        time_limit: processor seconds.
+        seed: of the random choices.
+        options: `share`, `budget` and `progress`, as the method takes them.
+    """
+    sets, study = problem.sets, problem.study
+    clock = Clock(time_limit)
+    cover = find_cover(
+        sets,
+        method=method,
+        shape=study.shape,
+        costs=problem.costs,
+        target_weights=problem.target_weights,
+        include=problem.include,
+        exclude=problem.exclude,
+        time_limit=time_limit,
+        seed=seed,
+        **options,
+    )
+    if method != "minimum" or problem.costs is not None:  # else each costs 1
+        return cover
+    return settle_ties(cover, study, sets.question, time_limit=clock.left, seed=seed)
+
+
+def smallest_tolerance(
+    problem: CoverProblem,
+    budget: int,
+    *,
+    time_limit: float = 60.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> SmallestEpsilon:
+    """Return the smallest tolerance that a budget meets.
+
+    It is about the targets that some source serves at a finite loss.
+
+    Args:
+        problem: what is to be covered.
+        budget: number of sources.
+        time_limit: processor seconds.
+        seed: of the random choices.
+        progress: called after each tolerance that was tried.
+    """
+    losses = losses_of(problem.study, problem.question)
+    allowed = np.delete(losses.values, problem.exclude, axis=0)
+    is_served = np.isfinite(allowed).any(0)
+    least = smallest_epsilon(
+        losses.isel(target=np.flatnonzero(is_served)),
+        budget,
+        include=problem.include,
+        exclude=problem.exclude,
+        time_limit=time_limit,
+        seed=seed,
+        progress=progress,
+    )
+    if least.upper < np.inf:
+        return replace(least, left_out=tuple(np.flatnonzero(~is_served).tolist()))
+    if least.is_impossible:
+        advice = "Ask with a bound: then a budget serves as many targets as it can."
+    else:
+        advice = f"Give more time than {time_limit:g} s with --time-limit."
+    raise InvalidInputError(f"{least.statement} {advice}")
+
+
+def cover_within(problem: CoverProblem, least: SmallestEpsilon) -> Cover:
+    """Return the selection of a smallest tolerance as a cover at that tolerance.
+
+    Args:
+        problem: what is to be covered.
+        least: the smallest tolerance.
+    """
+    at_least = replace(problem, question=problem.question.at(least.upper))
+    greedy = cover_greedily(at_least)
+    return at_least.cover(
+        "budget",
+        least.sources,
+        lower_bound=int(greedy.lower_bound),
+        lower_bound_kind=greedy.lower_bound_kind,
+        stop_reason="covered",
+        clock=Clock(),
+        prices=greedy.prices,
+        seconds=least.seconds,
+    )

@@ -283,16 +283,16 @@ def _pack_matrix(matrix: NDArray, n_targets: int | None) -> TargetSets:
         raise InvalidInputError(
             f"Every block must have {n_targets} targets, but got {matrix.shape[1]}."
         )
-    n_sources, n_targets = matrix.shape
-    words = np.zeros((n_sources, -(-n_targets // 64)), np.uint64)
-    n_bytes = -(-n_targets // 8)
+    n_sources, width = matrix.shape
+    words = np.zeros((n_sources, -(-width // 64)), np.uint64)
+    n_bytes = -(-width // 8)
 
     def pack_bits(a: int, b: int) -> None:
         bits = np.packbits(matrix[a:b], axis=1, bitorder="little")
         words[a:b].view(np.uint8)[:, :n_bytes] = bits
 
     over_rows(pack_bits, n_sources, in_threads=words.nbytes >= MIN_THREADED_BYTES)
-    return _find_runs(words, n_targets)
+    return _find_runs(words, width)
 
 
 def _find_runs(words: NDArray[np.uint64], n_targets: int) -> TargetSets:

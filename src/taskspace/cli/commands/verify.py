@@ -9,7 +9,7 @@ from taskspace.cli.options import argument, as_command, option
 from taskspace.cli.output import Answer, console, show_notes, shown
 from taskspace.cli.reading import read_problem
 from taskspace.cover import Cover, Verification, verify_cover
-from taskspace.cover.ask import CoverProblem
+from taskspace.cover.problem import CoverProblem
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunFolder
@@ -70,7 +70,7 @@ def verify(files: Files, demands: Demands) -> Answer:
     problem = _read(path, record)
     asked = _asked(record, claim, problem)
     verification = verify_cover(
-        claim, problem.sets, problem.costs, target_weights=problem.weights
+        claim, problem.sets, problem.costs, target_weights=problem.target_weights
     )
     failures = list(verification.failures)
     question = Question.from_dict(record)
