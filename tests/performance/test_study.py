@@ -17,7 +17,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.blocks import StoredBlock
 from taskspace.runs import RunFolder, run_experiment
-from taskspace.show.page.subject import Reader, Subject
+from taskspace.show.page import collect
 from tests.helpers import refused, taskspace, zipped
 from tests.runs.test_plant import experiment
 
@@ -195,16 +195,15 @@ def test_how_a_matrix_was_read_goes_into_the_commands_of_its_page(
     """The words of a page read the same numbers: for cover, and for verify."""
     file = tmp_path / "my matrix.csv"
     file.write_text(text)
-    subject = Reader(file, reading=options).subject()
-    assert isinstance(subject, Subject)
-    xr.testing.assert_identical(subject.table, ts.open(file, **options).table)
-    cover = subject.study.cover(ts.Question(epsilon=1.0))
-    words = shlex.split(subject.typed)
+    study = ts.open(file, **options)
+    about = collect(study, time_limit=0.2, n_steps=4).header["about"]
+    cover = study.cover(ts.Question(epsilon=1.0))
+    words = shlex.split(about["path"])
     printed = taskspace("cover", *words, "--ask", "regret <= 1", "--format", "json")
     assert printed.returncode == 0, printed.stderr
     assert json.loads(printed.stdout)["size"] == cover.size
     saved = tmp_path / "cover.json"
-    cover.save(saved, question=subject.about()["question"])
+    cover.save(saved, question=about["question"])
     verified = taskspace("verify", saved, file)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
@@ -217,7 +216,7 @@ def test_a_page_of_costs_is_not_verified_as_scores(tmp_path):
     assert costs.reading == {"lower_is_better": True}
     cover = costs.cover(ts.Question(epsilon=0.0))
     saved = tmp_path / "cover.json"
-    asked = Subject.of(costs).about()["question"]
+    asked = collect(costs, time_limit=0.2, n_steps=4).header["about"]["question"]
     cover.save(saved, question={**asked, "read": {"lower_is_better": False}})
     assert taskspace("verify", saved, file).returncode == 1
     cover.save(saved, question=asked)
@@ -229,9 +228,9 @@ def test_a_study_in_memory_is_no_file(study, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "selection.json").write_text("{}")
-    subject = Subject.of(study)
-    assert subject.selection is None
-    assert subject.typed == "TABLE"
+    header = collect(study, time_limit=0.2, n_steps=4).header
+    assert "selection" not in header
+    assert header["about"]["path"] == "TABLE"
 
 
 # --- data that a program holds ----------------------------------------------------
