@@ -236,7 +236,7 @@ def set_axis(
         high: largest value.
         pad: how far it goes beyond its values, as a share of their range.
     """
-    name = axis.axis_name
+    name = "x" if axis is axis.axes.xaxis else "y"
     extra = pad * (high - low) if high > low else 0.5
     limits = low - extra, high + extra
     if scale == "log":

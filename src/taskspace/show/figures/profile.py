@@ -41,15 +41,15 @@ def profile(
     with panel(5.4, 4.2) as (figure, axes):
         # A cover at ε is one at every larger ε, so sizes hold to the right; a
         # lower bound at ε is one at every smaller ε, so bounds hold to the left.
-        for name, label, colour, where, line, width in (
-            ("greedy", "greedy", METHOD_COLOURS["greedy"], "post", "-", 3.5),
-            ("upper", "best found", METHOD_COLOURS["minimum"], "post", "-", 1.5),
-            ("lower", bound, "black", "pre", ":", 1.5),
+        for name, label, colour, line, width in (
+            ("greedy", "greedy", METHOD_COLOURS["greedy"], "-", 3.5),
+            ("upper", "best found", METHOD_COLOURS["minimum"], "-", 1.5),
+            ("lower", bound, "black", ":", 1.5),
         ):
             axes.step(
                 epsilon,
                 [getattr(point, name) for point in covered],
-                where=where,
+                where="pre" if name == "lower" else "post",
                 color=colour,
                 linestyle=line,
                 linewidth=width,
