@@ -91,6 +91,24 @@ def test_boxes_of_the_page_are_those_of_the_certificate(browser, certified, tmp_
     assert browser.errors() == []
 
 
+def test_the_gains_of_the_selected_sources_are_on_the_page(
+    browser, certified, tmp_path
+):
+    page, _, study = certified
+    browser.show(render(page.header, page.blobs), tmp_path, "#c=regret.worst&e=0.4")
+    head = browser.run(
+        "return [...document.querySelectorAll('.selected th')].map(c => c.textContent)"
+    )
+    assert head[4:6] == ["gain: force [N] on position [m]",
+                         "gain: force [N] on velocity [m/s]"]  # fmt: skip
+    rows = browser.run(
+        "return [...document.querySelectorAll('.selected tbody tr')]"
+        ".map(r => [...r.children].slice(4, 6).map(c => Number(c.textContent)))"
+    )
+    sources = browser.run("return taskspace.panels[0].answer.sources")
+    np.testing.assert_allclose(rows, study.policies.gain[sources, 0, 0], rtol=1e-5)
+
+
 def test_a_certificate_goes_with_its_source(browser, certified, tmp_path):
     page, result, _ = certified
     found = result.continuum

@@ -430,7 +430,7 @@ def _questions(table: xr.Dataset, asked: Sequence[Question]) -> list[Question]:
         return pairs or [Question("regret <= 0")]
     judges = JUDGES if table.sizes.get("policy", 1) > 1 else JUDGES[:1]
     level = "score" if (table["best_known"].values > 0).any() else "cost"
-    names = ("regret", *CRITERIA, level)
+    names = dict.fromkeys(["regret", *CRITERIA, level])
     every = [Question(f"{name} {judge}").at(0.0) for judge in judges for name in names]
     return list(dict.fromkeys([*pairs, *every]))
 

@@ -142,7 +142,7 @@ export class Page {
     const n = this.gainNames.length;
     const row = this.rowOf.get(source);
     return Array.from({ length: n }, (_, i) =>
-      (row === undefined ? "" : number(/** @type {any} */ (this.gains)[row * n + i])));
+      (row === undefined ? "" : number(/** @type {any} */ (this.gains)[row * n + i], 6)));
   }
 
   async open() {
