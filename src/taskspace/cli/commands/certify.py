@@ -58,14 +58,11 @@ class Options:
         "Of statements from fresh episodes and from draws.", 0.999
     )
     max_episodes: int = option(
-        "Fresh episodes for each source that is tried at a target, where the "
-        "system is played in episodes.",
+        "Fresh episodes of each source that is tried at a target.",
         4096,
     )
     pilot: tuple[int, int] | None = option(
-        "A pilot first: so many SOURCES are played again in so many other "
-        "EPISODES, and the cover that fresh episodes judge is chosen on these, "
-        "e.g. --pilot 16 256.",
+        "Choose the cover on so many SOURCES, played again in so many EPISODES.",
         metavar="SOURCES EPISODES",
     )
     distribution: str | None = option(
@@ -73,22 +70,17 @@ class Options:
         "or a CSV file of contexts."
     )
     n_samples: int | None = option(
-        "How many contexts to draw; which ones depends on what is judged.",
+        "How many contexts to draw.",
         name="--samples",
     )
     target_share: float | None = option(
         "Draw until the bound on the share is above this (0.99 without --samples)."
     )
     sources: str | None = option(
-        "Certify these sources, by number or name, e.g. 3,17,40; by default few "
-        "are searched for."
+        "Certify these sources, by number or name, e.g. 3,17,40."
     )
-    cover: Path | None = option(
-        "Certify the sources of a cover that `taskspace cover --save` wrote."
-    )
-    time_limit: float = option(
-        "Processor seconds for all proofs; episodes take as many on the wall.", 20.0
-    )
+    cover: Path | None = option("Certify a cover that `taskspace cover --save` wrote.")
+    time_limit: float = option("Processor seconds for all proofs.", 20.0)
     seed: SeedOption = 0
     figures: Path | None = option("Write figures and their data into this directory.")
 

@@ -243,9 +243,16 @@ def _record(
         record["smallest_epsilon"] = least.to_dict()
     if problem.target_weights is not None:
         record["weight_coverage"] = problem.served_weight(answer.cover)
-    if problem.notes:
-        record["notes"] = problem.notes
+    if notes := _notes(problem, answer):
+        record["notes"] = notes
     return record
+
+
+def _notes(problem: CoverProblem, answer: CoverAnswer) -> list[str]:
+    """Return what a person should know: of the table, and of cells near the bound."""
+    assert answer.question is not None
+    near = answer.question.rounding_note(problem.study, answer.cover.sources)
+    return [*problem.notes, *([near] if near else [])]
 
 
 def _show(
@@ -256,7 +263,7 @@ def _show(
     least: SmallestEpsilon | None,
 ) -> None:
     """Print the answer, and the next command."""
-    show_notes(problem.notes)
+    show_notes(_notes(problem, answer))
     if least is not None:
         console.print(shown(least.say(scope=answer.scope)))
     weight = problem.served_weight(answer.cover)

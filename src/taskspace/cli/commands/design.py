@@ -209,7 +209,7 @@ def _show(
 ) -> None:
     """Print the design, and the next command."""
     console.print(f"[bold]{shown(made.statement)}[/bold]")
-    losses = made.study.loss(made.question).values[: made.size]
+    losses = made.question.losses(made.study).values[: made.size]
     best = losses.argmin(0)
     rows = []
     for i, gain in enumerate(made.gains):

@@ -22,7 +22,7 @@ def gains(design: Design) -> Figure:
         )
     assert targets is not None
     optimal = system.optimal_gain(system.contexts(targets))[0].reshape(-1, 2)
-    who = design.study.loss(design.question).values[: design.size].argmin(0)
+    who = design.question.losses(design.study).values[: design.size].argmin(0)
     names = [f"{i} on {x}" for i in system.inputs for x in system.states]
     least = design.lower_bound_all
     proven = "the least of any" if least == design.size else f"at least {least} of any"
