@@ -27,9 +27,8 @@ def best_time(call, n_repeats):
 
 def main():
     apricot_greedy(msd_sets(5), 3)  # compile
-    for encoding in ("bits", "runs"):
-        greedy_cover(pack(msd_sets(10), encoding=encoding))
-        greedy_cover(pack(msd_sets(40), encoding=encoding))
+    greedy_cover(pack(msd_sets(10)))
+    greedy_cover(pack(msd_sets(40)))
     greedy_cover(pack(msd_sets(70)))
     print("| n | instance | sources | ours ms (packing ms) | naive | apricot | "
           "OR-tools with model | OR-tools solve alone |")  # fmt: skip

@@ -19,7 +19,7 @@ from selenium import webdriver
 
 import taskspace as ts
 from taskspace.runs import load_experiment, run_experiment
-from taskspace.show.page import Reader, build_page, render
+from taskspace.show.page import build_page
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
@@ -115,8 +115,7 @@ class Stopwatch:
 
 def from_path(path: Path) -> tuple[str, str]:
     watch = Stopwatch()
-    reader = Reader(path, options={"time_limit": 4.0})
-    html = render(reader.read())
+    html = build_page(ts.open(path), time_limit=4.0)
     return html, str(watch)
 
 

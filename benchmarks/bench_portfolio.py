@@ -14,7 +14,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 from taskspace.cover import least_mean, minimum_cover
-from taskspace.sets import PackedSets
+from taskspace.sets import pack
 
 
 def table(n, m, seed):
@@ -88,7 +88,7 @@ def compare(n, m, epsilon, seconds, budgets, *, with_means=True):
     scores = table(n, m, 0)
     losses = scores.max(0) - scores
     serves = losses <= epsilon
-    sets = PackedSets.from_bool(serves)
+    sets = pack(serves)
     for share in (0.8, 0.95):
         cover = minimum_cover(sets, share=share, time_limit=seconds)
         peer = highs_part(serves, share, None, seconds)
@@ -109,7 +109,7 @@ def main():
     small = table(8, 20, 1)
     warm = small.max(0) - small
     for options in ({"share": 0.5}, {"budget": 2}):
-        minimum_cover(PackedSets.from_bool(warm <= 0.1), **options)  # compiles
+        minimum_cover(pack(warm <= 0.1), **options)  # compiles
     least_mean(warm, 2)
     print("| question | taskspace | HiGHS: value [bound] |\n|---|---|---|")
     compare(60, 800, 0.1, 60, (5, 10))

@@ -51,7 +51,7 @@ def measure(n: int, epsilon: float, with_table: bool) -> dict:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     record = {
         "n": space.size,
-        "runs": len(sets.to_runs().starts),
+        "runs": len(sets.starts),
         "sets GB": sets.nbytes / 1e9,
         "size": cover.size,
         "lower bound": cover.lower_bound,
@@ -147,7 +147,7 @@ def sample(n: int, epsilon: float) -> dict:
         study = ts.evaluate(
             system, trainer, few, targets=targets, seed=0, computed=True
         )
-        sets = question.sets(study).to_runs()
+        sets = question.sets(study)
         seconds.append(time.process_time() - began)
     rate = (24**2 - 4**2) * targets.size / (seconds[1] - seconds[0])
     return {"sources": few.size, "rate": rate, "bytes": sets.nbytes}

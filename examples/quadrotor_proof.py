@@ -86,7 +86,7 @@ def main(
     print(f"published: {PUBLISHED} controllers for α = 2, proven for every σ")
     for alpha in alphas:
         needed = ts.minimum_cover(
-            ts.sets.PackedSets.from_bool(at_least <= alpha - 1), time_limit=20
+            ts.sets.pack(at_least <= alpha - 1), time_limit=20
         ).lower_bound
         wall, busy = time.perf_counter(), time.process_time()
         targets = grid(low, 1.0, 4, 4, 4, 4)

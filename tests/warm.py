@@ -13,11 +13,10 @@ from taskspace.sets import pack
 
 
 def covers() -> None:
-    """Greedy and searches, on bits and on runs, in a problem no reduction solves."""
+    """Greedy and searches, in a problem no reduction solves."""
     near = np.abs(np.arange(40)[:, None] - np.arange(40)) % 39 <= 1
     problem = near | (np.random.default_rng(0).random((40, 40)) < 0.05)
-    ts.greedy_cover(pack(problem, encoding="bits"))
-    ts.greedy_cover(pack(problem, encoding="runs"))
+    ts.greedy_cover(pack(problem))
     ts.cover.local_cover(pack(problem), time_limit=0.1)
     ts.minimum_cover(pack(problem), time_limit=0.5)
     ts.minimum_cover(pack(problem), share=0.9, time_limit=0.5)

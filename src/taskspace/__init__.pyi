@@ -10,6 +10,7 @@ from . import export as export
 from . import performance as performance
 from . import policies as policies
 from . import runs as runs
+from . import schedules as schedules
 from . import selection as selection
 from . import sets as sets
 from . import show as show
@@ -38,6 +39,8 @@ from .questions import loss as loss
 from .questions import tolerance_sets as tolerance_sets
 from .runs.execute import run as run
 from .runs.opening import open as open
+from .schedules import Schedule as Schedule
+from .schedules import schedule as schedule
 from .selection import select as select
 from .show.page import explore as explore
 from .spaces import Axis as Axis

@@ -24,9 +24,15 @@ from taskspace.performance.table import (
     row_blocks,
 )
 from taskspace.question_text import read_question
-from taskspace.sets import PackedSets, TargetSets, pack
+from taskspace.sets import TargetSets, pack
 from taskspace.sets.erosion import Windows, windows_of
 from taskspace.systems.base import Provenance
+
+ROUNDING = 2.0**-48
+"""Share of a score by which rounding may move a loss: 16 units in the last place."""
+
+ROUNDING_CELLS = 10_000_000
+"""Cells of the largest table whose losses are compared with the bound once more."""
 
 
 @dataclass(frozen=True, init=False)
@@ -503,8 +509,7 @@ class Question:
         if windows is None and self.is_regret and not self.also:
             words = as_study(study).words_within_regret(self.epsilon)
             if words is not None:
-                packed = (PackedSets(block, n_targets) for block in words)
-                return pack(packed, encoding="runs", **facts)
+                return pack(words, **facts)
         return pack((served(rows) for rows in row_blocks(table)), **facts)
 
     def assigned_losses(
@@ -524,6 +529,52 @@ class Question:
             served = assignment == source
             losses[served] = rows(slice(source, source + 1))[0, served]
         return losses
+
+    def rounding_note(
+        self, study: Study | xr.Dataset, sources: NDArray[np.integer]
+    ) -> str | None:
+        """Return how many cells lie within rounding of the bound, and if that matters.
+
+        Numbers of a `given` table are compared as the decimals that they are, and
+        sampled ones have larger errors: there is nothing to say of both. Of very large
+        tables nothing is said either.
+
+        Args:
+            study: what is known, or a performance table.
+            sources: the sources of a minimum cover.
+
+        Returns:
+            A sentence, None where no cell is so near.
+        """
+        table = self.table_of(study)
+        n_cells = table.sizes["source"] * table.sizes["target"]
+        n_cells *= table.sizes.get("policy", 1)
+        if self.provenance_of(table) not in ("exact", "computed") or (
+            n_cells > ROUNDING_CELLS
+        ):
+            return None
+        n_near, may_change = 0, False
+        for demand in self.demands:
+            bound, scale = demand.epsilon, 1.0
+            if bound is None:
+                continue
+            if not demand.rule.is_relative and demand.rule.compares_with_best:
+                scale = np.abs(np.nan_to_num(table["best_known"].values, posinf=0.0))
+            near_by = ROUNDING * (scale + abs(bound))
+            for rows in row_blocks(table):
+                losses = demand._own_rows(table, rows)
+                near = np.abs(losses - bound) <= near_by
+                n_near += int(near.sum())
+                chosen = np.isin(np.arange(rows.start, rows.stop), sources)
+                # A set that shrinks leaves a cover of others the smallest.
+                may_change |= bool(
+                    near[chosen].any() or (near & (losses > bound)).any()
+                )
+        if not n_near:
+            return None
+        cells = "1 cell lies" if n_near == 1 else f"{n_near:,} cells lie"
+        could = "could change" if may_change else "cannot change"
+        return f"{cells} within rounding of the bound, which {could} the answer."
 
     def without_reference(self, study: Study | xr.Dataset) -> NDArray[np.int64]:
         """Return the targets at which the loss has no reference; none serves them.

@@ -8,16 +8,13 @@ import pytest
 
 from taskspace._util import memory as _memory
 from taskspace.errors import OutOfMemoryError
-from taskspace.sets import RunSets, pack
+from taskspace.sets import pack
 
 
-def test_sets_give_way_to_runs_and_then_to_a_sentence(monkeypatch):
-    blocks = [np.ones((64, 2**16), bool)] * 8  # 4 MB of bits
-    monkeypatch.setattr(_memory, "available", lambda: 2**24)
-    assert isinstance(pack(blocks), RunSets)
+def test_sets_that_do_not_fit_give_a_sentence(monkeypatch):
     monkeypatch.setattr(_memory, "available", lambda: 2**12)
     with pytest.raises(OutOfMemoryError, match="half of the memory"):
-        pack([np.tile(np.array([True, False]), (4, 512))] * 4, encoding="runs")
+        pack([np.tile(np.array([True, False]), (4, 512))] * 4)
 
 
 @pytest.mark.slow

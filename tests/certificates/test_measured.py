@@ -18,7 +18,7 @@ from taskspace.certificates.boxes.enclosures.node_bounds import (
     may_serve_nodes,
     serves_cells,
 )
-from taskspace.cover.ask import CoverProblem
+from taskspace.cover.problem import CoverProblem
 from taskspace.measured import ErrorBounds
 from tests.certificates import exact
 from tests.certificates.plants import PLANTS

@@ -19,7 +19,7 @@ from taskspace.certificates.boxes.box_search import BoxSearch
 from taskspace.certificates.boxes.check import CERTIFIED, OPEN, UNCOVERED
 from taskspace.cover import least_cover, minimum_cover, smallest_epsilon
 from taskspace.errors import InvalidInputError
-from taskspace.sets import PackedSets
+from taskspace.sets import pack
 
 MSD = ts.systems.MassSpringDamper()
 SPACE = ts.Grid(k=(0.1, 8.0, 8), c=(0.1, 8.0, 8))
@@ -131,7 +131,7 @@ def test_among_covers_of_a_size_the_one_that_loses_least(seed):
     rng = np.random.default_rng(seed)
     losses = rng.integers(0, 30, (9, 12)) / 10.0
     epsilon = 1.5
-    cover = minimum_cover(PackedSets.from_bool(losses <= epsilon))
+    cover = minimum_cover(pack(losses <= epsilon))
     least = least_cover(cover, losses)
     served = cover.assignment >= 0
     np.testing.assert_array_equal(least.assignment >= 0, served)

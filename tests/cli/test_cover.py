@@ -437,3 +437,27 @@ def test_criteria_with_parameters_are_told(matrix):
 )
 def test_former_options_name_what_to_use_instead(matrix, command, words, instead):
     assert instead in refused(command, matrix, "--ask", "regret <= 1", *words)
+
+
+def test_a_cover_says_which_file_it_covers(tmp_path, monkeypatch):
+    """Inside its own folder it is opened; elsewhere only where that is trusted."""
+    inside, outside = tmp_path / "work", tmp_path / "elsewhere"
+    inside.mkdir()
+    outside.mkdir()
+    monkeypatch.chdir(tmp_path)
+    for folder in (inside, outside):
+        (folder / "m.csv").write_text("source,a,b\nx,1,0\ny,0,1\n")
+        taskspace(
+            "cover", folder / "m.csv", "--ask", "regret <= 0", "--save",
+            inside / f"{folder.name}.json",
+        )  # fmt: skip
+    assert "holds" in taskspace("verify", inside / "work.json").stdout
+    foreign = inside / "elsewhere.json"
+    assert "a file of data outside its folder" in refused("verify", foreign)
+    assert "holds" in taskspace("verify", foreign, "--trust").stdout
+    record = json.loads((inside / "work.json").read_text())
+    del record["question"]["path"]
+    (inside / "silent.json").write_text(json.dumps(record))
+    assert "does not say which" in refused("verify", inside / "silent.json")
+    (inside / "m.csv").write_text("source,a,b\nx,1,0\ny,0,0\n")
+    assert "does not hold" in taskspace("verify", inside / "work.json").stdout

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskspace.cover.exact.reductions import Core, components
-from taskspace.cover.verify import reprove
+from taskspace.cover import verify as reprove
+from taskspace.cover.reductions import Core, components
 from taskspace.sets import pack
 
 

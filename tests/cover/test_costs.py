@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from taskspace._util.clock import Clock
 from taskspace.cover import (
+    exact,
     greedy_cover,
     local_cover,
     lower_bounds,
     minimum_cover,
     verify_cover,
 )
-from taskspace.cover.bounds.prices import coverage_limit, knapsack_bound
 from taskspace.cover.costs import exact_weights, round_down, scale_costs
-from taskspace.cover.exact import solver as exact
-from taskspace.cover.exact.branch import branch_and_bound
+from taskspace.cover.exact import branch_and_bound
 from taskspace.cover.methods import minimum
+from taskspace.cover.prices import coverage_limit, knapsack_bound
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 from tests.cover.cover_problems import blobs, random_problem
@@ -187,7 +187,7 @@ def test_without_or_tools_float_costs_are_solved(monkeypatch):
         costs = rng.uniform(0.5, 2, 80)
         assert minimum_cover(pack(matrix), costs=costs, time_limit=20).optimal, seed
     nothing = exact.solve_exact(
-        pack(np.zeros((0, 0), bool)).to_runs(),
+        pack(np.zeros((0, 0), bool)),
         np.zeros(0),
         clock=Clock(),
         work=1,
@@ -202,7 +202,7 @@ def test_branch_and_bound_is_brute_force(seed):
     matrix = random_problem(seed)
     matrix = matrix[:, matrix.any(0)]
     costs = np.random.default_rng(seed).integers(1, 7, len(matrix)).astype(float)
-    sets = pack(matrix).to_runs()
+    sets = pack(matrix)
     best = int(least_cost(matrix, costs))
     found = branch_and_bound(sets, costs, clock=Clock(), max_nodes=10**6)
     assert found.sources is not None
@@ -215,7 +215,7 @@ def test_branch_and_bound_is_brute_force(seed):
 
 
 def test_branch_and_bound_proves_what_prices_alone_do_not():
-    sets = pack(blobs(8, radius=0.2)).to_runs()
+    sets = pack(blobs(8, radius=0.2))
     bounds = []
     found = branch_and_bound(
         sets,

@@ -26,7 +26,7 @@ from taskspace.cover import (
     random_cover,
     verify_cover,
 )
-from taskspace.cover.methods.minimum import CoreSearch
+from taskspace.cover.minimum import CoreSearch
 from taskspace.errors import InvalidInputError
 from taskspace.questions import tolerance_sets
 from taskspace.sets import pack

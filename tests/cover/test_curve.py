@@ -13,7 +13,7 @@ from taskspace.cover import (
     uniform_cover,
     uniform_grids,
 )
-from taskspace.cover.methods.baselines import subgrid_counts
+from taskspace.cover.baselines import subgrid_counts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs.results import Spent
 from taskspace.sets import pack
@@ -21,12 +21,10 @@ from taskspace.spaces import subgrid_indices
 from tests.cover.cover_problems import blobs
 
 MATRIX = blobs(10)
-ENCODINGS = ["bits", "runs"]
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_greedy_curve_is_the_order_of_selection(encoding):
-    sets = pack(MATRIX, encoding=encoding)
+def test_greedy_curve_is_the_order_of_selection():
+    sets = pack(MATRIX)
     cover, curve = greedy_cover(sets), coverage_curve(sets)
     assert curve.n_sources.tolist() == list(range(1, cover.size + 1))
     expected = [MATRIX[cover.sources[:k]].any(0).mean() for k in curve.n_sources]
@@ -36,9 +34,8 @@ def test_greedy_curve_is_the_order_of_selection(encoding):
     assert (np.diff(gains) <= 1e-12).all()  # gains only shrink
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_random_curve(encoding):
-    sets = pack(MATRIX, encoding=encoding)
+def test_random_curve():
+    sets = pack(MATRIX)
     curve = coverage_curve(sets, method="random", n_repeats=30, seed=4)
     assert curve.n_repeats == len(curve.sizes) == 30
     assert curve.sizes[0] == random_cover(sets, seed=4).size

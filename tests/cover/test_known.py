@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from taskspace.cover import (
+    exact,
     local_cover,
     lower_bounds,
     minimum_cover,
     verify_cover,
 )
-from taskspace.cover.exact import solver as exact
 from taskspace.cover.methods import minimum
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.cover.ask import CoverProblem
+from taskspace.cover.problem import CoverProblem
 from taskspace.policies import Mlp
 from taskspace.systems import CartPole
 

@@ -16,7 +16,7 @@ from taskspace.cover import (
     minimum_cover,
     verify_cover,
 )
-from taskspace.cover.verify.reprove import (
+from taskspace.cover.verify import (
     MeanProblem,
     Problem,
     share_price_bound,
@@ -24,7 +24,7 @@ from taskspace.cover.verify.reprove import (
 )
 from taskspace.errors import InvalidInputError
 from taskspace.questions import tolerance_sets
-from taskspace.sets import PackedSets
+from taskspace.sets import pack
 
 N_QUICK, N_SLOW = 80, 3000
 
@@ -94,7 +94,7 @@ def read_back(cover):
 def check_share(rng):
     matrix, costs, weights, include, exclude = random_case(rng)
     share = float(rng.choice([0, 0.3, 0.5, 0.75, 0.9, 1.0]))
-    sets = PackedSets.from_bool(matrix)
+    sets = pack(matrix)
     cover = minimum_cover(
         sets, costs=costs, target_weights=weights, share=share,
         include=include, exclude=exclude,
@@ -122,7 +122,7 @@ def check_missed(cover, matrix, costs, weights, share):
     assert bool(cover.shortfall) == is_missed
     if share < 1:
         lie = replace(cover, missed_share=None if is_missed else share)
-        sets = PackedSets.from_bool(matrix)
+        sets = pack(matrix)
         assert not verify_cover(lie, sets, costs, target_weights=weights).holds
 
 
@@ -130,7 +130,7 @@ def check_budget(rng):
     matrix, _, weights, include, exclude = random_case(rng)
     n, m = matrix.shape
     budget = int(rng.integers(len(include), n + 1))
-    sets = PackedSets.from_bool(matrix)
+    sets = pack(matrix)
     cover = minimum_cover(
         sets, target_weights=weights, budget=budget, include=include, exclude=exclude
     )
@@ -246,7 +246,7 @@ def test_cp_sat_finds_the_same_optima(losses, with_weights):
         assert solver.solve(model) == cp_model.OPTIMAL
         return round(solver.objective_value)
 
-    sets = PackedSets.from_bool(matrix)
+    sets = pack(matrix)
     cover = minimum_cover(sets, costs=costs, target_weights=weights, share=0.75)
     assert cover.optimal
     assert cover.cost == solve(0.75, None)
@@ -268,7 +268,7 @@ def test_optima_do_not_depend_on_units_or_order(losses):
             assert other.optimal
             assert other.mean_loss == pytest.approx(base.mean_loss * scale, rel=1e-12)
             assert sorted(rows[other.sources]) == base.sources.tolist()
-    sets = [PackedSets.from_bool(x <= 0.1) for x in (losses, turned)]
+    sets = [pack(x <= 0.1) for x in (losses, turned)]
     weights, costs = rng.random(120), rng.random(30) + 0.5
     first = minimum_cover(sets[0], share=0.7, costs=costs, target_weights=weights)
     second = minimum_cover(
@@ -280,7 +280,7 @@ def test_optima_do_not_depend_on_units_or_order(losses):
 
 
 def test_no_method_beats_the_bound_and_the_optimum_beats_greedy(losses):
-    sets = PackedSets.from_bool(losses <= 0.1)
+    sets = pack(losses <= 0.1)
     for share in (0.5, 0.8, 0.9):
         best = minimum_cover(sets, share=share)
         greedy = greedy_cover(sets, share=share)
@@ -304,7 +304,7 @@ def test_out_of_time_there_are_bounds_that_hold():
     done = least_mean(losses, 4)
     quick = least_mean(losses, 4, time_limit=0.0)
     assert quick.lower_bound <= done.lower_bound <= done.mean_loss <= quick.mean_loss
-    sets = PackedSets.from_bool(losses <= 0.1)
+    sets = pack(losses <= 0.1)
     done = minimum_cover(sets, share=0.9)
     quick = minimum_cover(sets, share=0.9, time_limit=0.0)
     assert quick.lower_bound <= done.cost <= quick.cost
@@ -397,7 +397,7 @@ def test_a_bound_above_the_truth_is_refused(proven):
 
 
 def test_what_does_not_fit_together_is_refused_in_words(losses):
-    sets = PackedSets.from_bool(losses <= 0.1)
+    sets = pack(losses <= 0.1)
     with pytest.raises(InvalidInputError, match="share"):
         minimum_cover(sets, share=1.5)
     with pytest.raises(InvalidInputError, match="budget counts sources"):

@@ -177,16 +177,6 @@ def test_units_of_cost_change_nothing():
     assert one.lower_bound == two.lower_bound * 2.0**70
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_both_encodings_give_the_same(seed):
-    sets = random_problem(seed + 60)
-    limits = fitting({"include": [0], "exclude": [1]}, len(sets))
-    for find in (greedy_cover, minimum_cover):
-        bits, runs = (find(pack(sets, encoding=e), **limits) for e in ("bits", "runs"))
-        assert bits.sources.tolist() == runs.sources.tolist()
-        assert bits.lower_bound == runs.lower_bound
-
-
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (3, 3)])
 def test_edges_of_nothing(shape):
     sets = pack(np.ones(shape, bool))

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from taskspace._util.clock import Clock
 from taskspace.cover import greedy_cover
-from taskspace.cover.tolerance.search import ToleranceSearch
-from taskspace.cover.tolerance.thresholds import MatrixLosses
+from taskspace.cover.thresholds import MatrixLosses, ToleranceSearch
 from taskspace.sets import pack
 
 

@@ -50,7 +50,7 @@ def test_the_study_of_a_design_is_like_any_other(made):
     assert study.provenance == "exact"
     assert study.reference == "optimum"
     np.testing.assert_array_equal(study.policies.gain[: made.size, 0], made.gains)
-    assert study.cover(made.question).size <= made.size
+    assert ts.minimum_cover(study, made.question).size <= made.size
     assert len(ts.complexity_profile(study, made.question, time_limit=5)) > 1
     assert ts.library(study, made.cover).size == made.cover.size
 

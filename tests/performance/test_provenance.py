@@ -15,7 +15,6 @@ from taskspace.cli.commands.profile import profile as profile_command
 from taskspace.cover import complexity_profile
 from taskspace.errors import UnknownNameError
 from taskspace.performance import provenance_of
-from taskspace.show.figures.profile import draw_profile
 
 RNG = np.random.default_rng(3)
 SPACE = ts.Points(["x"], [0.0, 1.0, 2.0])
@@ -135,9 +134,8 @@ def test_a_profile_says_what_it_is_of(word, tmp_path):
     ):
         assert points.provenance == word
         assert repr(points).splitlines()[0].endswith(f"2 proven{WORDS[word]}")
-        legend = draw_profile(points, question).axes[0].get_legend()
-        assert legend is not None
-        labels = [text.get_text() for text in legend.get_texts()]
+        axes = ts.show.profile(table, question, points=points).axes[0]
+        labels = axes.get_legend_handles_labels()[1]
         assert f"lower bound, proven{WORDS[word]}" in labels
     file = tmp_path / "m.npz"
     ts.performance.write_matrix(table, file)

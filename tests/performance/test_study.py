@@ -1,7 +1,6 @@
 """The study: one value for what is known, read once, whatever it comes from."""
 
 import json
-import re
 import shlex
 import shutil
 from collections import Counter
@@ -17,7 +16,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.blocks import StoredBlock
 from taskspace.runs import RunFolder, run_experiment
-from taskspace.show.page.subject import Reader, Subject
+from taskspace.show.page import collect
 from tests.helpers import refused, taskspace, zipped
 from tests.runs.test_plant import experiment
 
@@ -64,8 +63,8 @@ def test_every_part_is_read_when_first_used_and_once(study):
             getattr(counted, part)
         assert counted.shape == (4, 3)
         assert counted.policies is not None
-        counted.cover(REGRET)
-        counted.certify(REGRET, time_limit=1.0)
+        ts.minimum_cover(counted, REGRET)
+        ts.certify(counted, REGRET, time_limit=1.0)
         repr(counted)
     assert asked == dict.fromkeys(PARTS, 1)
     # The counter counts: without the study each use is one more.
@@ -85,13 +84,13 @@ def test_a_run_reads_its_policies_once_per_study(monkeypatch):
     monkeypatch.setattr(StoredBlock, "_policies", counted)
     run = ts.open(ASSETS / "run-v5")
     assert not files
-    run.cover(REGRET)
-    run.certify(REGRET, time_limit=1.0)
-    run.certify(REGRET.at(1.0), time_limit=1.0)
-    run.library(run.cover(REGRET))
+    cover = ts.minimum_cover(run, REGRET)
+    ts.certify(run, REGRET, time_limit=1.0)
+    ts.certify(run, REGRET.at(1.0), time_limit=1.0)
+    ts.library(run, cover)
     n_blocks = len(set(files))
     assert len(files) == n_blocks
-    ts.open(ASSETS / "run-v5").certify(REGRET, time_limit=1.0)
+    ts.certify(ts.open(ASSETS / "run-v5"), REGRET, time_limit=1.0)
     assert len(files) == 2 * n_blocks
 
 
@@ -146,7 +145,7 @@ def test_runs_and_zips_of_them_open_as_the_same_study(run_and_zip, which):
     assert opened.experiment.name == run.experiment.name
     assert opened.seed == 0
     assert opened.reference == "optimum"
-    assert opened.cover(ts.Question(epsilon=0.2)).size == 7
+    assert ts.minimum_cover(opened, ts.Question(epsilon=0.2)).size == 7
     assert opened.results.to_dict() == ts.open(ASSETS / "run-v5").results.to_dict()
     gain = run.table_policies().arrays()["gain"]
     np.testing.assert_array_equal(opened.policies.arrays()["gain"], gain)
@@ -195,16 +194,15 @@ def test_how_a_matrix_was_read_goes_into_the_commands_of_its_page(
     """The words of a page read the same numbers: for cover, and for verify."""
     file = tmp_path / "my matrix.csv"
     file.write_text(text)
-    subject = Reader(file, reading=options).subject()
-    assert isinstance(subject, Subject)
-    xr.testing.assert_identical(subject.table, ts.open(file, **options).table)
-    cover = subject.study.cover(ts.Question(epsilon=1.0))
-    words = shlex.split(subject.typed)
+    study = ts.open(file, **options)
+    about = collect(study, time_limit=0.2, n_steps=4).header["about"]
+    cover = ts.minimum_cover(study, ts.Question(epsilon=1.0))
+    words = shlex.split(about["path"])
     printed = taskspace("cover", *words, "--ask", "regret <= 1", "--format", "json")
     assert printed.returncode == 0, printed.stderr
     assert json.loads(printed.stdout)["size"] == cover.size
     saved = tmp_path / "cover.json"
-    cover.save(saved, question=subject.about()["question"])
+    cover.save(saved, question=about["question"])
     verified = taskspace("verify", saved, file)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
@@ -215,9 +213,9 @@ def test_a_page_of_costs_is_not_verified_as_scores(tmp_path):
     file.write_text("name,a,b,c\nx,3,1,2\ny,1,4,0\n")
     costs = ts.open(file, lower_is_better=True)
     assert costs.reading == {"lower_is_better": True}
-    cover = costs.cover(ts.Question(epsilon=0.0))
+    cover = ts.minimum_cover(costs, ts.Question(epsilon=0.0))
     saved = tmp_path / "cover.json"
-    asked = Subject.of(costs).about()["question"]
+    asked = collect(costs, time_limit=0.2, n_steps=4).header["about"]["question"]
     cover.save(saved, question={**asked, "read": {"lower_is_better": False}})
     assert taskspace("verify", saved, file).returncode == 1
     cover.save(saved, question=asked)
@@ -229,9 +227,9 @@ def test_a_study_in_memory_is_no_file(study, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "selection.json").write_text("{}")
-    subject = Subject.of(study)
-    assert subject.selection is None
-    assert subject.typed == "TABLE"
+    header = collect(study, time_limit=0.2, n_steps=4).header
+    assert "selection" not in header
+    assert header["about"]["path"] == "TABLE"
 
 
 # --- data that a program holds ----------------------------------------------------
@@ -247,15 +245,15 @@ def test_arrays_and_frames_make_the_same_study():
         assert repr(made) == "Study(2 sources, 1 policy each, 3 targets, given)"
         np.testing.assert_array_equal(made.table["performance"][:, 0], SCORES)
         assert made.table["best_known"].values.tolist() == [3.0, 4.0, 1.0]
-        assert made.cover(ts.Question(epsilon=1.0)).sources.tolist() == [1]
+        assert ts.minimum_cover(made, ts.Question(epsilon=1.0)).sources.tolist() == [1]
     families = np.stack([SCORES, SCORES - 1.0], 1)
     made = ts.study_from(families)
     assert made.n_policies == 2
     worst, best = (
         ts.Question("floor", judge, epsilon=0.0) for judge in ("worst", "best")
     )
-    np.testing.assert_array_equal(made.loss(worst), -(SCORES - 1.0))
-    np.testing.assert_array_equal(made.loss(best), -SCORES)
+    np.testing.assert_array_equal(ts.loss(made, worst), -(SCORES - 1.0))
+    np.testing.assert_array_equal(ts.loss(made, best), -SCORES)
 
 
 def test_costs_are_turned_round_once():
@@ -293,7 +291,7 @@ def test_a_performance_table_stays_as_it_is(study):
 
 def test_a_cover_keeps_its_question(study, tmp_path):
     question = ts.Question("ratio", "best", epsilon=0.1)
-    found = study.cover(question)
+    found = ts.minimum_cover(study, question)
     assert found.question == question
     for make in (ts.greedy_cover, ts.cover.local_cover, ts.cover.uniform_cover):
         assert make(study, question).question == question
@@ -303,51 +301,16 @@ def test_a_cover_keeps_its_question(study, tmp_path):
     back = ts.Cover.load(tmp_path / "cover.json")
     assert back.question == question
     assert back.sources.tolist() == found.sources.tolist()
-    made = study.library(back)  # nobody has to say the question again
+    made = ts.library(study, back)  # nobody has to say the question again
     assert made.guarantee.question == question
-
-
-# --- doors ------------------------------------------------------------------------
-
-
-def test_doors_give_what_the_functions_give(study, tmp_path):
-    xr.testing.assert_identical(study.loss(REGRET), ts.loss(study, REGRET))
-    one, two = study.cover(REGRET, seed=1), ts.minimum_cover(study, REGRET, seed=1)
-    assert one.sources.tolist() == two.sources.tolist()
-    assert one.assignment.tolist() == two.assignment.tolist()
-    assert one.lower_bound == two.lower_bound
-    options = {"time_limit": 2.0, "seed": 1}
-    one = study.profile(REGRET, **options)
-    two = ts.complexity_profile(study, REGRET, **options)
-    assert one == two
-    assert len(one) > 3
-    cover = study.cover(REGRET)
-    one, two = (
-        study.library(cover, rule="margin"),
-        ts.library(study, cover, rule="margin"),
-    )
-    assert one.entries == two.entries
-    assert one.guarantee == two.guarantee
-    np.testing.assert_array_equal(one.regions.policy, two.regions.policy)
-    one, two = study.certify(REGRET, **options), ts.certify(study, REGRET, **options)
-    assert [c.name for c in one.certificates] == [c.name for c in two.certificates]
-    assert one["grid cover"].to_dict() == two["grid cover"].to_dict()
-    page = study.explore(tmp_path / "a.html", questions=[REGRET])
-    assert page == tmp_path / "a.html"
-    same = ts.explore(study, tmp_path / "b.html", [REGRET])
-    other = ts.explore(study, tmp_path / "c.html", [REGRET.at(1.0)])
-    texts = [
-        re.sub(r'"seconds": [^,}]+', "", p.read_text()) for p in (page, same, other)
-    ]
-    assert texts[0] == texts[1] != texts[2]
 
 
 def test_a_bare_table_is_a_study_of_itself(study):
     table = study.table
-    xr.testing.assert_identical(ts.loss(table, REGRET), study.loss(REGRET))
+    xr.testing.assert_identical(ts.loss(table, REGRET), ts.loss(study, REGRET))
     alone = ts.certify(table, REGRET, time_limit=1.0)
     assert alone.continuum is None  # no system, nothing between the targets
-    assert study.certify(REGRET, time_limit=5.0).continuum is not None
+    assert ts.certify(study, REGRET, time_limit=5.0).continuum is not None
 
 
 # --- refusals ---------------------------------------------------------------------
@@ -357,8 +320,8 @@ def test_what_does_not_fit_together_is_refused(study):
     few = ts.Study.of(study.table, system=study.system, policies=study.policies[:5])
     for use in (
         lambda: few.policies,
-        lambda: few.certify(REGRET, time_limit=1.0),
-        lambda: few.library([3], question=REGRET),
+        lambda: ts.certify(few, REGRET, time_limit=1.0),
+        lambda: ts.library(few, [3], question=REGRET),
     ):
         with pytest.raises(InvalidInputError, match=r"all 12 sources.*there are 5"):
             use()
@@ -391,11 +354,13 @@ def test_a_run_whose_code_is_not_trusted_is_not_certified_by_less(tmp_path):
     for opened in (ts.open(tmp_path / "run"), ts.open(path)):
         assert opened.system is None
         assert opened.labels == {"length": "length [m]"}
-        assert opened.cover(ts.Question("ratio", epsilon=0.5)).coverage == 1.0
+        assert (
+            ts.minimum_cover(opened, ts.Question("ratio", epsilon=0.5)).coverage == 1.0
+        )
         with pytest.raises(TaskspaceError, match="--trust"):
             opened.require_system()
         with pytest.raises(TaskspaceError, match="--trust"):
-            opened.certify(ts.Question("ratio", epsilon=0.5))
+            ts.certify(opened, ts.Question("ratio", epsilon=0.5))
         # The table alone is another matter, and asked for in so many words.
         assert ts.certify(opened.table, ts.Question("ratio", epsilon=0.5)).cover.size
     options = ("--ask", "ratio <= 0.5")

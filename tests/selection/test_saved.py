@@ -101,7 +101,7 @@ def test_the_picture_shows_the_history(table):
         "environment steps",
         "evaluations of a policy at a target",
     ]
-    labels = [text.get_text() for text in panels[0].get_legend().get_texts()]
+    labels = panels[0].get_legend_handles_labels()[1]
     assert labels == [
         f"coverage: {result.trainings} trainings",
         "no selector needs fewer than 5",

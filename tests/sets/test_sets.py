@@ -4,11 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.sets import PackedSets, RunSets, TargetSets, pack, packing
+from taskspace.errors import InvalidInputError
+from taskspace.sets import TargetSets, pack
 from tests.cover.cover_problems import blobs
-
-ENCODINGS = [PackedSets, RunSets]
 
 matrices = npst.arrays(
     bool,
@@ -17,53 +15,40 @@ matrices = npst.arrays(
 )
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
 @settings(deadline=None, max_examples=60)
 @given(matrix=matrices, data=st.data())
-def test_encodings_agree_with_the_boolean_matrix(encoding, matrix, data):
-    sets = encoding.from_bool(matrix)
+def test_sets_agree_with_the_boolean_matrix(matrix, data):
+    sets = pack(matrix)
     n, m = matrix.shape
     assert (sets.n_sources, sets.n_targets) == (n, m)
-    assert isinstance(sets, TargetSets)
     assert len(sets) == n
     np.testing.assert_array_equal(sets.to_bool(), matrix)
     np.testing.assert_array_equal(sets.sizes, matrix.sum(1))
     np.testing.assert_array_equal(sets.coverable, matrix.any(0))
     np.testing.assert_array_equal(sets.inverse.to_bool(), matrix.T)
-    assert sets.to_runs() == sets == sets.to_packed()
+    assert pack(sets.words, n_targets=m) == sets
+    assert TargetSets.from_runs(*sets.arrays, m) == sets
     chosen = data.draw(st.lists(st.integers(0, n - 1), max_size=5)) if n else []
     chosen = np.array(chosen, np.int64)
     np.testing.assert_array_equal(sets.union(chosen), matrix[chosen].any(0))
     np.testing.assert_array_equal(sets.subset(chosen).to_bool(), matrix[chosen])
     kept = np.array(data.draw(st.lists(st.booleans(), min_size=m, max_size=m)), bool)
-    np.testing.assert_array_equal(
-        sets.to_runs().keep_targets(kept).to_bool(), matrix[:, kept]
-    )
+    np.testing.assert_array_equal(sets.keep_targets(kept).to_bool(), matrix[:, kept])
     for source in chosen:
         np.testing.assert_array_equal(sets.row(int(source)), matrix[source])
 
 
-@pytest.mark.parametrize("encoding", ["auto", "bits", "runs"])
-def test_streamed_blocks_give_the_same_sets(encoding):
+def test_streamed_blocks_give_the_same_sets():
     matrix = blobs(12)
     stream = (matrix[k : k + 7] for k in range(0, len(matrix), 7))
-    assert pack(stream, encoding=encoding) == pack(matrix)
-    assert pack(iter(()), n_targets=3, encoding=encoding).n_sources == 0
-
-
-def test_auto_goes_over_to_runs_when_bits_grow_large(monkeypatch):
-    matrix = blobs(12)
-    monkeypatch.setattr(packing, "MAX_PACKED_BYTES", 1000)
-    sets = pack(matrix[k : k + 10] for k in range(0, len(matrix), 10))
-    assert isinstance(sets, RunSets)
-    assert sets == PackedSets.from_bool(matrix)
-    assert isinstance(pack(PackedSets.from_bool(matrix)), RunSets)
+    assert pack(stream) == pack(matrix)
+    assert pack(iter(()), n_targets=3).n_sources == 0
 
 
 def test_bits_are_where_the_docstring_says():
     matrix = np.zeros((1, 130), bool)
     matrix[0, [0, 65, 129]] = True
-    np.testing.assert_array_equal(PackedSets.from_bool(matrix).words, [[1, 2, 2]])
+    np.testing.assert_array_equal(pack(matrix).words, [[1, 2, 2]])
 
 
 def test_equality_sees_every_difference():
@@ -75,10 +60,12 @@ def test_equality_sees_every_difference():
     assert pack(matrix) != "sets"
 
 
-def test_blobs_are_smaller_as_runs():
+def test_bits_are_made_where_they_are_smaller():
     wide = np.zeros((4, 100_000), bool)
     wide[:, 10:90_000] = True
-    assert RunSets.from_bool(wide).nbytes < PackedSets.from_bool(wide).nbytes / 100
+    assert pack(wide).nbytes < pack(wide).words.nbytes / 100
+    assert not pack(wide).is_dense
+    assert pack(np.random.default_rng(0).random((40, 999)) < 0.5).is_dense
 
 
 @pytest.mark.parametrize(
@@ -90,10 +77,9 @@ def test_blobs_are_smaller_as_runs():
         (lambda: pack([np.ones((1, 2), bool), np.ones((1, 3), bool)]), "2 targets"),
         (lambda: pack(np.ones((2, 2), bool)).union([2]), "0 <= source < 2"),
         (lambda: pack(np.ones((2, 2), bool)).subset([0.5]), "list of integers"),
-        (lambda: RunSets.from_runs([0, 2], [0, 1], [1, 2], 5), "not touching"),
-        (lambda: RunSets.from_runs([0, 1], [3], [7], 5), "within"),
-        (lambda: RunSets.from_runs([0, 2], [0], [1], 5), "ascending"),
-        (lambda: PackedSets(np.zeros((1, 1), np.uint64), 100), "shape"),
+        (lambda: TargetSets.from_runs([0, 2], [0, 1], [1, 2], 5), "not touching"),
+        (lambda: TargetSets.from_runs([0, 1], [3], [7], 5), "within"),
+        (lambda: TargetSets.from_runs([0, 2], [0], [1], 5), "ascending"),
     ],
 )
 def test_bad_input_is_refused(call, message):
@@ -101,18 +87,11 @@ def test_bad_input_is_refused(call, message):
         call()
 
 
-def test_unknown_encoding_is_refused():
-    with pytest.raises(UnknownNameError, match="bits"):
-        pack(np.ones((1, 1), bool), encoding="bit")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("encoding", ["bits", "runs"])
-def test_losses_follow_the_sources(encoding):
+def test_losses_follow_the_sources():
     losses = np.random.default_rng(0).integers(0, 4, (6, 80)).astype(float)
-    sets = pack(losses <= 2, encoding=encoding, losses=losses.__getitem__)
-    for same in (sets, sets.to_runs(), sets.to_packed(), pack(sets, encoding="runs")):
-        assert same.losses is not None
-        np.testing.assert_array_equal(same.losses(3), losses[3])
+    sets = pack(losses <= 2, losses=losses.__getitem__)
+    assert sets.losses is not None
+    np.testing.assert_array_equal(sets.losses(3), losses[3])
     part = sets.subset([4, 1])
     assert part.losses is not None
     np.testing.assert_array_equal(part.losses(0), losses[4])

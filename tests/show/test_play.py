@@ -1,13 +1,11 @@
 """Trajectories are those that performance is made of."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import taskspace as ts
 from taskspace.policies import LinearGain, Mlp
-from taskspace.show.play import play
+from taskspace.show.page.play import play, play_part, play_record
 from taskspace.systems import CartPole, Pendulum
 
 
@@ -69,15 +67,15 @@ def test_an_unstable_loop_stays_a_number():
 @pytest.mark.parametrize("name", ["msd"])
 def test_the_page_plays(browser, tmp_path, name):
     from taskspace.runs import load_experiment, run_experiment
-    from taskspace.show.page import Reader, render
+    from taskspace.show.page import build_page
 
     experiment = load_experiment(
         name, ["space.n=5", "trainer.n_policies=2", "cover.n_repeats=3"]
     )
     path = tmp_path / "run"
     run_experiment(experiment, path)
-    reader = Reader(path, options={"time_limit": 0.2, "n_steps": 6})
-    browser.show(render(reader.read()), tmp_path, "#c=regret.worst&e=0.2&p=7")
+    page = build_page(ts.open(path), time_limit=0.2, n_steps=6)
+    browser.show(page, tmp_path, "#c=regret.worst&e=0.2&p=7")
     browser.run("document.querySelector('.start-play').click()")
     browser.until("return document.querySelectorAll('canvas.stage').length === 2")
     image = "return document.querySelector('canvas.stage').toDataURL()"
@@ -90,8 +88,8 @@ def test_the_page_plays(browser, tmp_path, name):
 
 
 def test_a_context_that_is_not_served_shows_the_pole_fall(browser, tmp_path):
-    from taskspace.show.page import collect, render
-    from taskspace.show.page.scenes import Stage
+    from taskspace.show.page import collect
+    from taskspace.show.page.html import render
 
     system, policies = CartPole(n_episodes=2), balancing(2)
     space = ts.Points(["pole_length"], [0.5, 1.5])
@@ -103,17 +101,16 @@ def test_a_context_that_is_not_served_shows_the_pole_fall(browser, tmp_path):
     table = ts.performance.table_from_matrix(scores, sources=space, targets=space)
     # Only the poor policy may be chosen, against what the good one reaches.
     poor = table.isel(source=[0]).assign(best_known=table["best_known"])
-    page = collect(poor, [ts.Question(epsilon=5.0)], time_limit=0.1, n_steps=4)
-    only = ts.Points(["pole_length"], [0.5])
+    asked = [ts.Question(epsilon=5.0)]
+    page = collect(poor, asked, time_limit=0.1, n_steps=4)
     assert page.layers[0].steps[page.layers[0].start].best.size == 0
-    stage = Stage(system, stack[:1], only, space)
-    assert stage.parts(page, poor) == {}  # no source is selected
-    both = collect(table, [ts.Question(epsilon=5.0)], time_limit=0.1, n_steps=4)
-    stage = Stage(system, stack, space, space)
-    both.header |= stage.parts(both, table)
+    known = ts.Study.of(poor, system=system, policies=stack[:1])
+    assert play_part(known, page) == {}  # no source is selected
+    known = ts.Study.of(table, system=system, policies=stack)
+    both = collect(known, asked, time_limit=0.1, n_steps=4)
     record = both.header["play"]
     assert record["targets"] == [0, 1]
-    browser.show(render(both), tmp_path, "#p=1&m=hand&s=0")
+    browser.show(render(both.header, both.blobs), tmp_path, "#p=1&m=hand&s=0")
     assert "loses least here" in browser.text(".detail")
     assert browser.run("return !!document.querySelector('.start-play')")
     assert browser.errors() == []
@@ -129,40 +126,32 @@ def small_run(tmp_path_factory):
     return path
 
 
-def stage_of(path) -> tuple[Any, Any]:
-    """The stage of a path, or why there is none; and its table."""
-    from taskspace.runs.opening import open_study
-    from taskspace.show.page.scenes import Stage
-
-    loaded = open_study(path)
-    return Stage.of(loaded), loaded.table
-
-
 @pytest.mark.parametrize("judge", ["worst", "best"])
 def test_the_policy_that_counts_is_played(small_run, judge):
-    stage, table = stage_of(small_run)
+    study = ts.open(small_run)
+    table = study.table
     sources, targets = np.array([3, 3, 17]), np.array([20, 4, 0])
-    record = stage.record(table, judge, sources, targets)
+    record = play_record(study, table, judge, sources, targets)
     scores = table["performance"].values[sources, :, targets]
     best = scores.argmin(1) if judge == "worst" else scores.argmax(1)
     assert record["members"] == best.tolist()
     assert judge in record["which"]
     # Where only reductions are kept, J of a linear system is computed again.
     kept = table[["best_known", "home_performance"]]
-    assert stage.record(kept, judge, sources, targets)["members"] == best.tolist()
+    again = play_record(study, kept, judge, sources, targets)
+    assert again["members"] == best.tolist()
 
 
 def test_reductions_of_episodes_play_the_first_policy_and_say_so():
-    from taskspace.show.page.scenes import Stage
-
     space = ts.Points(["pole_length"], [0.5, 1.5])
     policies = balancing(4)
     stack = Mlp(
         tuple(w.reshape(2, 2, *w.shape[1:]) for w in policies.weights),
         tuple(b.reshape(2, 2, *b.shape[1:]) for b in policies.biases),
     )
-    table = ts.performance.table_from_matrix(np.eye(2)).drop_vars("performance")
-    stage = Stage(CartPole(n_episodes=2), stack, space, space)
-    record = stage.record(table, "worst", np.array([1]), np.array([0]))
+    table = ts.performance.table_from_matrix(np.eye(2), sources=space, targets=space)
+    study = ts.Study.of(table, system=CartPole(n_episodes=2), policies=stack)
+    kept = table.drop_vars("performance")
+    record = play_record(study, kept, "worst", np.array([1]), np.array([0]))
     assert record["members"] == [0]
     assert "only reductions" in record["which"]

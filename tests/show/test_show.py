@@ -1,6 +1,7 @@
-"""Figures: the records behind them hold the truth, and the pictures exist."""
+"""Figures show what the answers say, and the pictures exist."""
 
-import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,12 +9,17 @@ import pytest
 import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.runs import Experiment, load_experiment, run_experiment, run_selection
-from taskspace.show.figures.boxes import BoxMap, draw_box_map
-from taskspace.show.figures.coverage import coverage_plot, save_figures
-from taskspace.show.figures.map import _edges, context_map
-from taskspace.show.figures.price import PricePoint, draw_prices, unbeaten
-from taskspace.show.figures.tolerance import table_balls, tolerance_plot
-from taskspace.show.style import colour, colour_numbers, ink, touching_sources
+from taskspace.show.figures.boxes import boxes_title
+from taskspace.show.figures.coverage import draw_run, run_coverage
+from taskspace.show.figures.history import PricePoint, unbeaten
+from taskspace.show.figures.map import axes_of, cell_edges
+from taskspace.show.style import (
+    colour,
+    colour_numbers,
+    ink,
+    title_of,
+    touching_sources,
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,48 +42,49 @@ def small_run(tmp_path_factory):
     return path
 
 
-def test_coverage_record_says_what_the_covers_say(finished):
+def lines_of(axes):
+    """The lines of a panel by label: x and y."""
+    return {
+        str(line.get_label()): (list(line.get_xdata()), list(line.get_ydata()))
+        for line in axes.lines
+    }
+
+
+def test_the_coverage_of_a_run_is_that_of_its_covers(finished):
     experiment, results = finished
-    for question in experiment.questions:
-        plot = coverage_plot(results, question)
-        assert [curve.method for curve in plot.curves] == [
-            "greedy",
-            "uniform",
-            "random",
-        ]
-        greedy = plot.curves[0]
+    figure = run_coverage(results, experiment.questions)
+    n = len(experiment.questions)
+    for column, question in enumerate(experiment.questions):
+        top, bottom = (lines_of(figure.axes[i]) for i in (column, n + column))
         cover, best = (
             a.cover
             for a in results.covers
             if a.question == question and a.cover.method in ("greedy", "minimum")
         )
-        assert greedy.n_sources[-1] == cover.size
-        assert greedy.coverage[-1] == cover.coverage
-        assert plot.lower_bound <= cover.size
-        assert plot.covers == [("minimum", best.size, best.coverage)]
-        assert best.size <= cover.size
-        # An oracle trains everything; the others what they select.
-        assert set(greedy.trainings) == {81 * 2}
-        assert plot.curves[2].trainings == [2 * n for n in plot.curves[2].n_sources]
-
-
-def test_context_map_names_a_server_of_every_target(finished):
-    experiment, results = finished
-    labels = {axis.name: axis.label for axis in experiment.built_system.axes}
-    for answer in results.covers:
-        cover = answer.cover
-        record = context_map(
-            experiment.target_space, experiment.sources, cover, labels=labels
+        assert (top["greedy"][0][-1], top["greedy"][1][-1]) == (
+            cover.size,
+            cover.coverage,
         )
-        assert record.shape == [9, 9]
-        assert [axis.label for axis in record.axes] == [
-            "spring stiffness k [N/m]",
-            "damping c [N s/m]",
-        ]
-        assert len(record.sources) == cover.size
-        served = np.array(record.assignment)
-        source_of = np.array([*cover.sources, -1])
-        np.testing.assert_array_equal(source_of[served], cover.assignment)
+        assert top[f"minimum: {best.size}"] == ([best.size], [best.coverage])
+        bound = max(a.cover.lower_bound for a in results.covers
+                    if a.question == question)  # fmt: skip
+        assert top[f"proven: at least {bound:g}"][0] == [bound, bound]
+        # An oracle trains everything; the others what they select.
+        assert bottom["greedy, from the finished table"][0] == [81 * 2]
+        assert bottom["random"][0] == [2 * n for n in top["random"][0]]
+
+
+def test_a_map_has_the_axes_and_sources_of_its_cover(finished, run_path):
+    _, results = finished
+    study = ts.open(run_path)
+    for answer in results.covers:
+        (axes,) = ts.show.map(study, answer.cover).axes
+        assert axes.get_xlabel() == "spring stiffness k [N/m]"
+        assert axes.get_ylabel() == "damping c [N s/m]"
+        marks = [line.get_xydata()[0].tolist() for line in axes.lines]
+        assert marks == study.sources.points[answer.cover.sources].tolist()
+        numbers = [text.get_text() for text in axes.texts]
+        assert numbers == [str(i + 1) for i in range(answer.cover.size)]
 
 
 def touching(region):
@@ -134,19 +141,20 @@ def test_a_map_in_one_line_stays_inside_its_range(space):
     table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
     cover = ts.greedy_cover(ts.Question("regret", "worst", epsilon=0.2).sets(table))
     figure = ts.show.map(table, cover)
-    record = context_map(space, space, cover)
+    records = axes_of(space)
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert shown
+    is_grid = records[0].values is not None
     for axes in shown:
-        if record.shape is not None and len(record.axes) == 2:
+        if is_grid and len(records) == 2:
             for axis, limits in zip(
-                record.axes, (axes.get_xlim(), axes.get_ylim()), strict=True
+                records, (axes.get_xlim(), axes.get_ylim()), strict=True
             ):
                 assert limits == pytest.approx((axis.low, axis.high))
-                edges = _edges(axis)
+                edges = cell_edges(np.array(axis.values), axis.scale)
                 assert (edges[0], edges[-1]) == (axis.low, axis.high)
-    if record.shape is not None:
-        scales = {axis.scale for axis in record.axes}
+    if is_grid:
+        scales = {axis.scale for axis in records}
         assert ("log" in scales) == (shown[0].get_xscale() == "log")
     figure.canvas.draw()
 
@@ -207,57 +215,77 @@ def test_a_tolerance_set_lies_in_the_plane_of_its_source():
     space = ts.Grid(x=(0.0, 3.0, 4), y=(0.0, 2.0, 3), z=(0.0, 1.0, 2))
     gaps = np.abs(space.points[:, None] - space.points).sum(-1)
     table = ts.performance.table_from_matrix(-gaps, sources=space, targets=space)
-    study = ts.Study.of(table)
     question = ts.Question("regret", epsilon=1.0)
+    inside = ts.certificates.paper.balls.check_balls(table, 1.0, radius=1.0).balls
     for source in (0, 13):
-        record = tolerance_plot(study, None, question, source)
-        inside = space.points[:, 2] == space.points[source, 2]
-        assert record.targets == space.points[inside, :2].tolist()
-        assert record.served == (gaps[source] <= 1.0)[inside].tolist()
-        assert record.inner is None
-    balls = table_balls(table, ts.Question("signed", epsilon=1.0))
+        (axes,) = ts.show.tolerance(table, question, source=source).axes
+        left_out, served = (np.asarray(c.get_offsets()) for c in axes.collections)
+        plane = space.points[:, 2] == space.points[source, 2]
+        mine = gaps[source] <= 1.0
+        np.testing.assert_array_equal(served, space.points[plane & mine, :2])
+        np.testing.assert_array_equal(left_out, space.points[plane & ~mine, :2])
+        assert len(axes.lines) == 1  # the source, no ball
     with pytest.raises(ts.TaskspaceError, match="Balls are derived"):
-        tolerance_plot(study, balls, question, 0)
+        ts.show.tolerance(table, question, balls=inside)
 
 
-def box_record(status, assignment, n=4, d=2):
-    """An n × … × n lattice of unit boxes."""
-    low = np.stack(np.meshgrid(*[np.arange(float(n))] * d, indexing="ij"), -1)
-    low = low.reshape(-1, d)
-    names = list("xyz"[:d])
-    n_sources = max(assignment) + 1
-    return BoxMap(
-        "boxes", "proof", names, names, low.tolist(), (low + 1).tolist(),
-        list(status), list(assignment), [0.1] * len(low),
-        np.linspace([0.5] * d, [n - 0.5] * d, n_sources).tolist(),
-        list(range(n_sources)),
-    )  # fmt: skip
+def certified(space, epsilon=0.4, **options):
+    """A study of springs and what is certified about it."""
+    study = ts.evaluate(ts.systems.MassSpringDamper(), ts.trainers.Lqr(), space)
+    question = ts.Question("regret", epsilon=epsilon)
+    return study, ts.certify(study, question, time_limit=4.0, **options)
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_touching_boxes_differ_in_colour(d):
-    rng = np.random.default_rng(d)
-    n = 4**d
-    assignment = rng.integers(0, 6, n)
-    assignment[0] = 5
-    status = (rng.uniform(size=n) < 0.2).astype(int)
-    record = box_record(status.tolist(), assignment.tolist(), d=d)
-    figure = draw_box_map(record)
+@pytest.mark.parametrize(
+    "space",
+    [
+        ts.Grid(k=(0.5, 8.0, 9)),
+        ts.Grid(k=(0.1, 8.0, 8, "log"), c=(0.1, 8.0, 8)),
+        ts.Grid(k=(1.0, 8.0, 4), c=(1.0, 8.0, 4), m=(0.8, 1.2, 3)),
+    ],
+    ids=["strip", "plane", "slices"],
+)
+def test_touching_boxes_differ_in_colour(space):
+    study, result = certified(space)
+    figure = ts.show.boxes(study, result)
     figure.canvas.draw()
-    assert len(figure.axes) == (3 if d == 3 else 1)
-    if d != 2:
+    assert len(figure.axes) == (3 if len(space.names) == 3 else 1)
+    if len(space.names) != 2:
         return
-    shade = np.full((4, 4, 3), np.nan)
-    for part in figure.axes[0].collections:
-        faces = np.asarray(part.get_facecolor())
-        for path, face in zip(part.get_paths(), np.tile(faces, (n, 1)), strict=False):
-            x, y = np.asarray(path.vertices, int)[0]
-            shade[x, y] = face[:3]
-    who = np.where(status == 0, assignment, -1).reshape(4, 4)
-    for a, b in ((np.s_[1:], np.s_[:-1]), (np.s_[:, 1:], np.s_[:, :-1])):
-        touch = (who[a] != who[b]) & (who[a] >= 0) & (who[b] >= 0)
-        assert touch.any()
-        assert (shade[a] != shade[b]).any(-1)[touch].all()
+    axes, found = figure.axes[0], result.continuum
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
+    shade = {}
+    faces = np.concatenate([np.asarray(c.get_facecolor()) for c in axes.collections])
+    for source, face in zip(found.assignment, faces, strict=True):
+        assert shade.setdefault(int(source), tuple(face)) == tuple(face)
+    low, high = found.boxes.low, found.boxes.high
+    live = low.min(0) < high.max(0)
+    for box in range(len(low)):
+        touch = (low[:, live] <= high[box, live]) & (high[:, live] >= low[box, live])
+        for other in found.assignment[touch.all(1)]:
+            if other != found.assignment[box]:
+                assert shade[int(other)] != shade[int(found.assignment[box])]
+
+
+def test_the_title_of_boxes_stays_true():
+    _, result = certified(ts.Grid(k=(0.1, 8.0, 8), c=(0.1, 8.0, 8)), 1.0)
+    found = result.continuum
+    assert boxes_title(found).endswith("on the whole box (proof)")
+    halves = np.where(found.boxes.low[:, 0] < 1, 1, 0).astype(np.int8)
+    failed = replace(found.certificate, holds=False)
+    part = replace(found, status=halves, certificate=failed)
+    said = float(boxes_title(part).split(" on ")[1].split(" %")[0])
+    assert 0 < said <= 100 * part.share(0) < 100
+    none = replace(part, status=np.ones_like(halves))
+    assert boxes_title(none).endswith("is certified nowhere in the box")
+
+
+def test_a_long_tolerance_is_rounded_to_the_true_side():
+    for text in ("regret <= 0.123456789", "score >= 0.123456789"):
+        question = ts.Question(text)
+        shown = ts.Question(title_of(question).replace("≤", "<=").replace("≥", ">="))
+        assert 0 <= shown.epsilon - question.epsilon < 2e-6
+    assert title_of(ts.Question("regret <= 0.2")) == "regret ≤ 0.2"
 
 
 def test_every_figure_of_a_run_is_drawn(small_run, tmp_path):
@@ -269,7 +297,7 @@ def test_every_figure_of_a_run_is_drawn(small_run, tmp_path):
         ("profile", ts.show.profile(study, question, time_limit=4.0)),
         ("transfer", ts.show.transfer(study, question, cover=cover)),
         ("tolerance", ts.show.tolerance(study, question)),
-        ("boxes", ts.show.boxes(ts.certify(study, question, time_limit=4.0), study)),
+        ("boxes", ts.show.boxes(study, ts.certify(study, question, time_limit=4.0))),
     ):
         figure.savefig(tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -288,22 +316,19 @@ def test_every_figure_of_a_matrix_is_drawn(tmp_path):
         assert (tmp_path / f"{name}.svg").read_text().startswith("<?xml")
 
 
-def test_files_are_written_and_repeat(finished, run_path, tmp_path):
+def test_files_are_written_and_repeat(finished, run_path):
     _, results = finished
-    study = ts.open(run_path)
-    first = save_figures(study, results, tmp_path / "a")
-    save_figures(study, results, tmp_path / "b")
+    first = draw_run(run_path, results)
     assert {file.name for file in first} == {
         "coverage.png", "map-signed-worst-0.2.png", "map-regret-worst-0.2.png",
     }  # fmt: skip
-    for file in sorted((tmp_path / "a").iterdir()):
-        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
-        if file.suffix == ".json":
-            json.loads(file.read_text())
-        if file.suffix == ".png":
-            assert file.read_bytes().startswith(b"\x89PNG")
-        if file.suffix == ".pdf":
-            assert file.read_bytes().startswith(b"%PDF")
+    folder = run_path / "figures"
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    assert {Path(name).suffix for name in before} == {".png", ".pdf", ".json"}
+    assert all(before[f.name].startswith(b"\x89PNG") for f in first)
+    (folder / "coverage.pdf").write_bytes(b"damaged")
+    assert draw_run(run_path, results) == first
+    assert {f.name: f.read_bytes() for f in folder.iterdir()} == before
 
 
 def test_prices_join_what_no_other_selection_beats(rng):
@@ -327,9 +352,7 @@ def test_prices_join_what_no_other_selection_beats(rng):
     }
     front = unbeaten(points)
     assert set(front) == set(whole) - beaten
-    (axes,) = draw_prices(points).axes
-    (line,) = axes.lines
-    assert list(np.asarray(line.get_xdata())) == [p.environment_steps for p in front]
+    assert front == sorted(front, key=lambda p: p.environment_steps)
 
 
 def test_prices_of_a_folder_of_selections(tmp_path):
@@ -352,7 +375,7 @@ def test_prices_of_a_folder_of_selections(tmp_path):
         experiment = Experiment.from_toml(text.replace("PRICE", str(price)))
         run_selection(experiment, tmp_path / str(number))
     (axes,) = ts.show.price(tmp_path).axes
-    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    labels = axes.get_legend_handles_labels()[1]
     assert labels[1:] == ["noisy", "noisy, 10,000 steps per policy"]
     with pytest.raises(InvalidInputError, match="needs selections"):
         ts.show.price(tmp_path / "0")

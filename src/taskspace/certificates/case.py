@@ -24,7 +24,7 @@ from taskspace.certificates.boxes.box_search import SLACKS, counted_cover
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
 from taskspace.certificates.statements import Certificate
 from taskspace.cover import Cover, settle_ties
-from taskspace.cover.tolerance.thresholds import TableLosses, Thresholds
+from taskspace.cover.thresholds import TableLosses, Thresholds
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent

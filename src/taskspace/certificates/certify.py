@@ -23,7 +23,7 @@ from taskspace.certificates.paper.balls import Balls
 from taskspace.certificates.paper.rates import LossRates
 from taskspace.certificates.statements import Certificate, check_consistent
 from taskspace.cover import Cover
-from taskspace.cover.base import html_view
+from taskspace.cover.cover import html_view
 from taskspace.performance.study import Study, as_study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question

@@ -37,7 +37,7 @@ from taskspace.performance import make_table, source_space, target_space
 from taskspace.policies import Policy
 from taskspace.progress import Progress
 from taskspace.questions import Question
-from taskspace.sets import PackedSets
+from taskspace.sets import pack
 from taskspace.spaces import Points, Space
 from taskspace.systems.episodic import (
     FIRST_FRESH,
@@ -674,6 +674,6 @@ def least_assignment(table: xr.Dataset, question: Question) -> NDArray[np.int64]
     if not can.any():
         return losses.argmin(0)
     inner = losses[:, can]
-    cover = minimum_cover(PackedSets.from_bool(inner <= question.epsilon))
+    cover = minimum_cover(pack(inner <= question.epsilon))
     selected = np.sort(least_cover(cover, inner).sources)
     return selected[losses[selected].argmin(0)]

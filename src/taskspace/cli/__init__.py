@@ -3,10 +3,12 @@
 Only the command that is called is imported, so a small one answers at once.
 """
 
+import ast
 import errno
 import importlib
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -54,10 +56,17 @@ class _Command(TyperCommand):
 class _Commands(TyperGroup):
     """The commands, each imported when it is called or asked for help."""
 
+    lists_only = False
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, by purpose."""
         del ctx
         return list(COMMANDS)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, with the first sentence of every command."""
+        self.lists_only = True  # so none has to be imported
+        super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is called; a former one is refused."""
@@ -69,13 +78,17 @@ class _Commands(TyperGroup):
         del ctx
         if cmd_name not in COMMANDS:
             return None
+        purpose = next(p for p, names in GROUPS.items() if cmd_name in names)
+        if self.lists_only:
+            return TyperCommand(
+                cmd_name, help=_summary(cmd_name), rich_help_panel=purpose
+            )
         module = importlib.import_module(f"taskspace.cli.commands.{cmd_name}")
         one = typer.Typer(
             add_completion=False,
             pretty_exceptions_enable=False,
             rich_markup_mode="rich",
         )
-        purpose = next(p for p, names in GROUPS.items() if cmd_name in names)
         examples = "\n\n".join(["[bold]Examples[/bold]", *map(shown, module.EXAMPLES)])
         declare = one.command(
             cmd_name, cls=_Command, rich_help_panel=purpose, epilog=examples
@@ -91,6 +104,15 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Interrupted from None
+
+
+def _summary(name: str) -> str:
+    """Return the first sentence of a command, without importing it."""
+    file = Path(__file__).parent / "commands" / f"{name}.py"
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return (ast.get_docstring(node) or "").partition("\n")[0]
+    return ""
 
 
 app = typer.Typer(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.cli.output import progress_console, shown
-from taskspace.cover.ask import CoverProblem
+from taskspace.cover.problem import CoverProblem
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.io.frame import label, number_of
 from taskspace.performance.io.text import read_text
@@ -199,5 +199,5 @@ def read_problem(
     if weights:
         names, n = problem.target_names, study.n_targets
         numbers = load_numbers(Path(weights), names, n, "target")
-        problem = replace(problem, weights=numbers)
+        problem = replace(problem, target_weights=numbers)
     return problem

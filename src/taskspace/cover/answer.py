@@ -10,8 +10,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from taskspace._util.files import plain
-from taskspace.cover.base import Cover, html_view, listed
-from taskspace.cover.methods.baselines import subgrid_counts
+from taskspace.cover.baselines import subgrid_counts
+from taskspace.cover.cover import Cover, html_view, listed
+from taskspace.cover.problem import source_names, target_names
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import source_space
 from taskspace.questions import Question
@@ -262,30 +263,6 @@ def unmet_words(unmet: Mapping[str, int]) -> str:
         f"Of the targets that no source serves, {', '.join(parts)} with every source; "
         f"{unmet['together']:,} fail only the demands together."
     )
-
-
-def source_names(table: xr.Dataset) -> list[str] | None:
-    """Return names of the sources, None where they have none.
-
-    Args:
-        table: a performance table.
-    """
-    return _names(table, "source")
-
-
-def target_names(table: xr.Dataset) -> list[str] | None:
-    """Return names of the targets, None where they have none.
-
-    Args:
-        table: a performance table.
-    """
-    return _names(table, "target")
-
-
-def _names(table: xr.Dataset, dim: str) -> list[str] | None:
-    if dim not in table.coords:
-        return None
-    return [str(name) for name in np.asarray(table.coords[dim].values)]
 
 
 def assigned_errors(

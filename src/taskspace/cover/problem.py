@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.base import Cover, assign
 from taskspace.cover.costs import (
     Costs,
     Exact,
@@ -25,82 +25,103 @@ from taskspace.cover.costs import (
     scale_costs,
     total_cost,
 )
-from taskspace.cover.exact.reductions import Core
+from taskspace.cover.cover import Cover, assign
+from taskspace.cover.reductions import Core
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
 from taskspace.sets import TargetSets
+from taskspace.sets.erosion import coarse_sentence
+from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = [
-    "Instance",
+    "CoverProblem",
     "check_budget",
     "grid_shape",
     "losses_of",
     "restrict",
     "sets_of",
+    "source_names",
+    "target_names",
 ]
 
 Sources = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Instance:
-    """What a method is asked: sets, costs, weights, how much, and by which sources.
+class CoverProblem:
+    """What is to be covered: the targets of a study under a question, or given sets.
 
     Args:
-        sets: the targets that each source serves.
-        costs: cost of each source, scaled.
-        target_weights: weight of each target as stated, None where all are 1.
-        share: share of all target weight that is enough, None for all that can be
-            served.
-        budget: sources at most, None for any number.
-        include: sources that must be selected, ascending.
-        exclude: sources that must not be, ascending.
+        data: a study, or the targets that each source serves.
+        question: what is asked of a study, or its text.
+        costs: cost of each source, `> 0`; all 1 where not given.
+        target_weights: weight of each target, `>= 0`; all 1 where not given.
+        share: share of all target weight that is enough, from 0 to 1; None for all
+            that can be served.
+        budget: sources at most, `>= 0`; None for any number.
+        include: sources that must be selected; kept ascending.
+        exclude: sources that must not be; kept ascending.
     """
 
-    sets: TargetSets
-    costs: Costs
-    target_weights: ArrayLike | None
-    share: float | None
-    budget: int | None
-    include: Sources
-    exclude: Sources
+    data: Study | TargetSets
+    question: Any = None
+    costs: ArrayLike | None = None
+    target_weights: ArrayLike | None = None
+    share: float | None = None
+    budget: int | None = None
+    include: Any = ()
+    exclude: Any = ()
 
-    @classmethod
-    def of(
-        cls,
-        problem: Study | TargetSets,
-        question: Question | str | None = None,
-        *,
-        costs: ArrayLike | None = None,
-        share: float | None = None,
-        target_weights: ArrayLike | None = None,
-        budget: int | None = None,
-        include: ArrayLike = (),
-        exclude: ArrayLike = (),
-    ) -> Self:
-        """Return a problem as it must be, or raise.
-
-        Args:
-            problem: a study, or the targets that each source serves.
-            question: what is asked of a study.
-            costs: cost of each source, `> 0`; all 1 where not given.
-            share: share of all target weight, from 0 to 1.
-            target_weights: weight of each target, `>= 0`; all 1 where not given.
-            budget: sources at most, `>= 0`.
-            include: sources that must be selected.
-            exclude: sources that must not be.
-        """
-        sets = sets_of(problem, question)
-        cost = scale_costs(costs, sets.n_sources)
-        if share is not None and not 0 <= share <= 1:
+    def __post_init__(self):
+        if isinstance(self.data, Study):
+            asked = as_question(self.question, needs_bound=False)
+            object.__setattr__(self, "question", asked)
+        else:
+            _ = self.sets  # refuses what are no sets
+        _ = self.scaled_costs  # refuses what are no costs
+        if self.share is not None and not 0 <= self.share <= 1:
             raise InvalidInputError(
-                f"0 <= share <= 1 must hold, but got share={share}."
+                f"0 <= share <= 1 must hold, but got share={self.share}."
             )
-        limits = restrict(sets.n_sources, include, exclude)
-        if budget is not None:
-            check_budget(budget, limits[0], least=0)
-        return cls(sets, cost, target_weights, share, budget, *limits)
+        limits = restrict(self.data.n_sources, self.include, self.exclude)
+        if self.budget is not None:
+            check_budget(self.budget, limits[0], least=0)
+        for name, sources in zip(("include", "exclude"), limits, strict=True):
+            object.__setattr__(self, name, sources)
+
+    @cached_property
+    def sets(self) -> TargetSets:
+        """The targets that each source serves."""
+        return sets_of(self.data, self.question)
+
+    @cached_property
+    def scaled_costs(self) -> Costs:
+        """Costs of the sources, so that no answer depends on their unit."""
+        return scale_costs(self.costs, self.data.n_sources)
+
+    @property
+    def study(self) -> Study:
+        """The study that is asked."""
+        assert isinstance(self.data, Study)
+        return self.data
+
+    @property
+    def source_names(self) -> list[str] | None:
+        """Names of the sources, None where they have none."""
+        return source_names(self.study.table)
+
+    @property
+    def target_names(self) -> list[str] | None:
+        """Names of the targets, None where they have none."""
+        return target_names(self.study.table)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know before any number."""
+        coarse = coarse_sentence(self.question.error, self.study.targets)
+        level = level_sentence(self.study, self.question)
+        return [*self.study.notes, *filter(None, [coarse, level])]
 
     # --- sources ------------------------------------------------------------------
 
@@ -119,12 +140,12 @@ class Instance:
     @property
     def free_costs(self) -> NDArray[np.float64]:
         """Costs of the free sources, scaled."""
-        return self.costs.values[self.free]
+        return self.scaled_costs.values[self.free]
 
     @property
-    def spent(self) -> Exact:
-        """Scaled cost of the sources that must be in."""
-        return total_cost(self.costs.values, self.include)
+    def included_cost(self) -> Exact:
+        """Scaled cost of the included sources."""
+        return total_cost(self.scaled_costs.values, self.include)
 
     def selection(self, free: Sources) -> Sources:
         """Return a whole selection, ascending.
@@ -137,21 +158,26 @@ class Instance:
     # --- targets ------------------------------------------------------------------
 
     @cached_property
-    def taken(self) -> NDArray[np.bool_]:
-        """Targets that the sources serve that must be in."""
+    def included_targets(self) -> NDArray[np.bool_]:
+        """Targets that included sources serve."""
         return self.sets.union(self.include)
 
     @property
-    def needed(self) -> NDArray[np.bool_]:
-        """Targets that free sources can serve and still have to."""
-        return self.free_sets.coverable & ~self.taken
+    def served_by_any(self) -> NDArray[np.bool_]:
+        """Targets that some source serves, of those that may be selected."""
+        return self.free_sets.coverable | self.included_targets
+
+    @property
+    def open_targets(self) -> NDArray[np.bool_]:
+        """Targets that free sources have to serve."""
+        return self.free_sets.coverable & ~self.included_targets
 
     @property
     def core(self) -> Core:
         """What the free sources have to decide, under the numbers of this problem."""
         targets = np.arange(self.sets.n_targets)
-        core = Core(self.free_sets.to_runs(), self.free_costs, self.free, targets)
-        return core.keep(targets=self.needed)
+        core = Core(self.free_sets, self.free_costs, self.free, targets)
+        return core.keep(targets=self.open_targets)
 
     @cached_property
     def weights(self) -> NDArray[Any]:
@@ -161,7 +187,7 @@ class Instance:
     @cached_property
     def open_weights(self) -> NDArray[Any]:
         """Weights of all targets, 0 where a source serves that must be in."""
-        return np.where(self.taken, 0, self.weights)
+        return np.where(self.included_targets, 0, self.weights)
 
     @cached_property
     def total(self) -> int:
@@ -169,18 +195,18 @@ class Instance:
         return int(self.weights.sum())
 
     @cached_property
-    def already(self) -> int:
-        """Weight that the sources serve that must be in."""
+    def included_weight(self) -> int:
+        """Weight of the targets that included sources serve."""
         return self.total - int(self.open_weights.sum())
 
     @cached_property
     def servable(self) -> int:
-        """Weight that the free sources can serve beside these."""
+        """Weight that free sources can serve and included ones do not."""
         return int(self.open_weights[self.free_sets.coverable].sum())
 
     @property
-    def asked(self) -> int:
-        """Weight that the share asks for."""
+    def required_weight(self) -> int:
+        """Weight that must be served."""
         share = 1.0 if self.share is None else self.share
         if share == 1:
             return self.total
@@ -201,7 +227,19 @@ class Instance:
         Args:
             served: weight of the targets that are served.
         """
-        return self.share if served < self.asked else None
+        return self.share if served < self.required_weight else None
+
+    def served_weight(self, cover: Cover) -> float | None:
+        """Return the share of the targets' weight that is served, None without weights.
+
+        Args:
+            cover: of this problem.
+        """
+        if self.target_weights is None:
+            return None
+        weights = np.asarray(self.target_weights, np.float64)
+        total, served = weights.sum(), weights[cover.assignment >= 0].sum()
+        return float(served / total) if total else 1.0
 
     # --- the answer ---------------------------------------------------------------
 
@@ -233,16 +271,18 @@ class Instance:
         sets, sources = self.sets, np.asarray(sources, np.int64).reshape(-1)
         assignment = assign(sets, sources)
         n_served = int((assignment >= 0).sum())
-        cost = total_cost(self.costs.values, sources)
+        cost = total_cost(self.scaled_costs.values, sources)
         fields: dict[str, Any] = {
             "method": method,
             "sources": sources,
             "assignment": assignment,
             "coverage": n_served / sets.n_targets if sets.n_targets else 1.0,
-            "uncoverable": np.flatnonzero(~(self.free_sets.coverable | self.taken)),
+            "uncoverable": np.flatnonzero(
+                ~(self.free_sets.coverable | self.included_targets)
+            ),
             "size": len(sources),
-            "cost": self.costs.in_unit(cost),
-            "lower_bound": self.costs.in_unit(min(lower_bound, cost)),
+            "cost": self.scaled_costs.in_unit(cost),
+            "lower_bound": self.scaled_costs.in_unit(min(lower_bound, cost)),
             "lower_bound_kind": lower_bound_kind,
             "optimal": bool(lower_bound >= cost),
             "stop_reason": stop_reason,
@@ -280,7 +320,7 @@ def sets_of(problem: Study | TargetSets, question: Question | str | None) -> Tar
         raise InvalidInputError(
             "This needs a study and a question, or tolerance sets "
             "(ts.tolerance_sets(losses, epsilon=...), or "
-            "ts.sets.PackedSets.from_bool(matrix) of what each source serves), but "
+            "ts.sets.pack(matrix) of what each source serves), but "
             f"got {type(problem).__name__}."
         )
     return problem
@@ -373,3 +413,58 @@ def check_budget(budget: int, include: Sources, *, least: int) -> None:
             f"budget >= {least} must hold and include must fit into it, but got "
             f"budget={budget} and {len(include)} sources that must be in."
         )
+
+
+def source_names(table: xr.Dataset) -> list[str] | None:
+    """Return names of the sources, None where they have none.
+
+    Args:
+        table: a performance table.
+    """
+    return _names(table, "source")
+
+
+def target_names(table: xr.Dataset) -> list[str] | None:
+    """Return names of the targets, None where they have none.
+
+    Args:
+        table: a performance table.
+    """
+    return _names(table, "target")
+
+
+def _names(table: xr.Dataset, dim: str) -> list[str] | None:
+    if dim not in table.coords:
+        return None
+    return [str(name) for name in np.asarray(table.coords[dim].values)]
+
+
+def level_sentence(study: Study, question: Question) -> str:
+    """Return a sentence if every policy, or no policy, can reach a level that is asked.
+
+    Args:
+        study: whose system may know the least and the largest return of an episode.
+        question: what is asked.
+    """
+    system, targets = study.system, study.targets
+    if not isinstance(system, EpisodicSystem) or targets is None:
+        return ""
+    bounds = system.return_bounds(system.contexts(targets))
+    if bounds is None:
+        return ""
+    for demand in question.demands:
+        is_level = demand.rule.is_absolute and demand.measure == "performance"
+        if not is_level or demand.epsilon is None:
+            continue
+        level, low, high = -demand.epsilon, bounds[:, 0].min(), bounds[:, 1].max()
+        if level > high:
+            return (
+                f"No policy can reach {demand}: the return of an episode is at most "
+                f"{high:g}."
+            )
+        if level <= low:
+            return (
+                f"Every policy reaches {demand}: the return of an episode is at least "
+                f"{low:g}."
+            )
+    return ""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.sets import RunSets
+from taskspace.sets import TargetSets
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -61,7 +61,7 @@ def interruptible(
             thread.join(0.05)
 
 
-def cover_matrix(sets: RunSets) -> "sparse.csr_array":
+def cover_matrix(sets: TargetSets) -> "sparse.csr_array":
     """Return the constraints `A x >= 1` of the covering problem, targets x sources.
 
     Args:
@@ -82,7 +82,7 @@ def cover_matrix(sets: RunSets) -> "sparse.csr_array":
 
 
 def solve_lp(
-    sets: RunSets, costs: NDArray[np.float64], clock: Clock, method: str
+    sets: TargetSets, costs: NDArray[np.float64], clock: Clock, method: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return a solution of the covering LP and its dual prices, None if out of time.
 
@@ -112,7 +112,7 @@ def solve_lp(
 
 
 def search_milp(
-    sets: RunSets, costs: NDArray[np.float64], clock: Clock, max_nodes: int
+    sets: TargetSets, costs: NDArray[np.float64], clock: Clock, max_nodes: int
 ) -> NDArray[np.int64] | None:
     """Find a good cover by SciPy's HiGHS, None where it finds none in time.
 

@@ -85,7 +85,7 @@ class Design:
 
     @property
     def _least(self) -> Array:
-        return self.study.loss(self.question).values[: self.size].min(0)
+        return self.question.losses(self.study).values[: self.size].min(0)
 
     @property
     def statement(self) -> str:

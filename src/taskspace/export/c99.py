@@ -28,7 +28,7 @@ from taskspace.deploy.base import (
     require_coordinates,
     signal_sizes,
 )
-from taskspace.deploy.files import contract_bytes, write_new
+from taskspace.deploy.files import contract, contract_bytes, write_new
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.base import as_estimate, exporter, memoryless
 from taskspace.export.c99_parts import act_source, policy_tables, region_source
@@ -136,23 +136,19 @@ def _as_rounded(library: PolicyLibrary, real: Real) -> PolicyLibrary:
 
 
 def _header(library: PolicyLibrary, name: str, real: Real) -> str:
-    upper = name.upper()
-    axes = "".join(
-        f" *   context[{i}]: {comment(f'{axis} [{unit}]' if unit else axis)}, "
-        f"from {low:.17g} to {high:.17g}\n"
-        for i, (axis, unit, low, high) in enumerate(
-            zip(library.names, library.units, library.low, library.high, strict=True)
-        )
-    )
+    """Return the header, which says what the contract says."""
+    upper, said = name.upper(), contract(library)
+    axes = ""
+    for i, axis in enumerate(said["inputs"]["context"]):
+        title = f"{axis['name']} [{axis['unit']}]" if axis["unit"] else axis["name"]
+        ends = f"from {axis['low']:.17g} to {axis['high']:.17g}"
+        axes += f" *   context[{i}]: {comment(title)}, {ends}\n"
     fixed = "".join(
         f" *   {comment(key)} is {value:.17g} throughout\n"
-        for key, value in library.fixed.items()
+        for key, value in said["inputs"]["fixed"].items()
     )
-    objective = library.provenance.get("objective", {})
-    said = objective.get("statement") or library.provenance.get("cost", "")
-    cost = f" * {comment(said)}\n *\n" if said else ""
-    if library.guarantee.operation:
-        cost += f" * {comment(library.guarantee.operation)}\n *\n"
+    texts = said["objective"].get("statement", ""), library.guarantee.operation
+    cost = "".join(f" * {comment(text)}\n *\n" for text in texts if text)
     n_seen, n_actions = signal_sizes(library.policies) or (0, 0)
     act = ""
     if library.policies is not None:
@@ -162,7 +158,6 @@ def _header(library: PolicyLibrary, name: str, real: Real) -> str:
     if is_timed:
         dwell = round_to_side(library.guarantee.dwell_time, up=True)
         timed = fill("timed.h", name=name, upper=upper, dwell_time=dwell)
-    outside = {"refuse": "is refused", "clamp": "uses the nearest policy inside"}
     guaranteed, estimated = "never here", "never here"
     if library.guarantee.status == Status.GUARANTEED:
         guaranteed = f"by {library.guarantee.kind}"
@@ -173,14 +168,15 @@ def _header(library: PolicyLibrary, name: str, real: Real) -> str:
         name=name,
         upper=upper,
         real=real.name,
-        statement=comment(library.guarantee.statement),
+        statement=comment(said["guarantee"]["statement"]),
         cost=cost,
         axes=axes,
         fixed=fixed,
-        outside=outside[library.outside],
+        outside=comment(said["selection"]["outside"]),
+        not_finite=comment(said["selection"]["not_finite"]),
         n_axes=len(library.names),
         n_policies=library.size,
-        **{status.name: int(status) for status in Status},
+        **{key.upper(): value for key, value in said["outputs"]["status"].items()},
         guaranteed=guaranteed,
         estimated=estimated,
         act=act,

@@ -11,8 +11,8 @@ import xarray as xr
 from taskspace._util.files import plain, read_sealed, write_sealed
 from taskspace._util.records import read_record
 from taskspace.cover.answer import CoverAnswer
+from taskspace.cover.curve import CoverageCurve, coverage_curve
 from taskspace.cover.methods import METHODS, find_cover
-from taskspace.cover.tolerance.curve import CoverageCurve, coverage_curve
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.performance.table import (
     family_rows,

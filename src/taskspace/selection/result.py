@@ -8,7 +8,7 @@ import xarray as xr
 
 from taskspace._util.arrays import Numbers
 from taskspace.cover.answer import CoverAnswer
-from taskspace.cover.base import Cover
+from taskspace.cover.cover import Cover
 from taskspace.errors import ContradictionError, InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question

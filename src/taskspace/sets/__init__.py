@@ -1,15 +1,6 @@
-"""Tolerance sets: which targets each source serves, packed."""
+"""Tolerance sets: which targets each source serves."""
 
 from taskspace._util import cache as cache  # before kernels are compiled or loaded
-from taskspace.sets.encodings import LossRow, PackedSets, RunSets, TargetSets
-from taskspace.sets.packing import ENCODINGS, Encoding, pack
+from taskspace.sets.target_sets import LossRow, TargetSets, pack
 
-__all__ = [
-    "ENCODINGS",
-    "Encoding",
-    "LossRow",
-    "PackedSets",
-    "RunSets",
-    "TargetSets",
-    "pack",
-]
+__all__ = ["LossRow", "TargetSets", "pack"]

@@ -1,8 +1,7 @@
-"""Pictures: small records of what to draw, and the renderers that draw them.
+"""Pictures: one function per figure, `(study, answer) -> Figure`, and the page.
 
 `map`, `coverage`, `profile`, `transfer`, `tolerance`, `boxes`, `gains`, `history` and
-`price` return matplotlib figures, each from the file of that name in `figures`; `page`
-makes the HTML explorer.
+`price` return matplotlib figures; `page` makes the HTML explorer.
 """
 
 from taskspace._util.lazy import lazy_names

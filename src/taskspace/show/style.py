@@ -1,7 +1,6 @@
 """One look for every figure: readable in print, safe for colour-blind readers."""
 
 import colorsys
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +9,15 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
-from taskspace._util.files import plain, replacing, write_atomically
+from taskspace._util.files import replacing
+from taskspace._util.words import round_to_side
 from taskspace.cover import METHODS
+from taskspace.questions import Question
 
 # Okabe & Ito (2008) without black, then lighter and darker ones of the same hues.
 # The page has the same list, in web/colours.js.
@@ -207,21 +210,88 @@ def draw_sources(
             )
 
 
-def save(figure: Figure, path: Path, record: Any = None) -> list[Path]:
-    """Write a figure as PNG and PDF, and what it shows as JSON beside it.
+def few_ticks(axis: Axis, low: float, high: float) -> None:
+    """Give a logarithmic axis plain numbers that do not overlap.
+
+    Args:
+        axis: `axes.xaxis` or `axes.yaxis`, whose scale is logarithmic.
+        low: smallest value shown, `> 0`.
+        high: largest value shown.
+    """
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 200 * low else (1,)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def set_axis(
+    axis: Axis, label: str, scale: str, low: float, high: float, pad: float = 0.0
+) -> None:
+    """Give an axis of contexts its label, scale, ticks and limits.
+
+    Args:
+        axis: `axes.xaxis` or `axes.yaxis`.
+        label: name and unit.
+        scale: `"linear"` or `"log"`.
+        low: smallest value.
+        high: largest value.
+        pad: how far it goes beyond its values, as a share of their range.
+    """
+    name = "x" if axis is axis.axes.xaxis else "y"
+    extra = pad * (high - low) if high > low else 0.5
+    limits = low - extra, high + extra
+    if scale == "log":
+        extra = (high / low) ** pad if high > low else 1.5
+        limits = low / extra, high * extra
+    axis.axes.set(**{f"{name}label": literal(label), f"{name}scale": scale})
+    if scale == "log":
+        few_ticks(axis, *limits)
+    axis.axes.set(**{f"{name}lim": limits})
+
+
+def legend_below(figure: Figure, **settings: Any) -> None:
+    """Put one legend of all panels below them, where it hides nothing.
+
+    Args:
+        figure: whose artists have labels.
+        **settings: see `Figure.legend`; by default each label of a panel once.
+    """
+    if "handles" not in settings:
+        parts = [axes.get_legend_handles_labels() for axes in figure.axes]
+        named = {
+            label: handle
+            for handles, labels in parts
+            for handle, label in zip(handles, labels, strict=True)
+        }
+        settings |= {"handles": list(named.values()), "labels": list(named)}
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, **settings)
+
+
+def title_of(question: Question) -> str:
+    """Return a question as a title, its tolerance with at most six digits.
+
+    A longer one, such as the least tolerance of a budget, is rounded up: what is
+    served within the true one is served within the one that is written.
+
+    Args:
+        question: what is asked.
+    """
+    epsilon = question.epsilon
+    if epsilon is not None and float(f"{epsilon:.6g}") != epsilon:
+        question = question.at(float(round_to_side(epsilon, up=True, digits=6)))
+    return question.label
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write a figure as PNG and PDF; the same picture gives the same bytes.
 
     Args:
         figure: what to write.
         path: without a suffix; its folder is made if it is not there.
-        record: a dataclass or plain values behind the picture, if they are to be kept.
 
     Returns:
-        The pictures. They are the same bytes for the same picture.
+        The files.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if record is not None:
-        text = json.dumps(plain(record)) + "\n"
-        write_atomically(path.with_name(f"{path.name}.json"), text)
     # Not `with_suffix`: a name may hold a tolerance such as 0.2.
     files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "pdf")]
     notes = {"Software": None}, {"CreationDate": None, "Creator": None}

@@ -1,4 +1,4 @@
-"""Checks that users run on what they add: systems, trainers, criteria, exporters.
+"""Checks of what users add: systems, trainers, criteria, cover methods, exporters.
 
 `check_system` gives a list of `Check`; `assert_system` is the same for pytest:
 
@@ -9,10 +9,10 @@ def test_my_system():
     assert_system(MySystem(), MyTrainer())
 ```
 
-`check_criterion` and `assert_criterion` do the same for a criterion, `check_exporter`
-and `assert_exporter` for an exporter. `checks` says what is checked of systems,
-`liveness` finds dead context axes, `trials` makes what the checks need. It is the room
-of `taskspace doctor`.
+`check_criterion` and `assert_criterion` do the same for a criterion, `check_method`
+and `assert_method` for a cover method, `check_exporter` and `assert_exporter` for an
+exporter. `checks` says what is checked of systems, `liveness` finds dead context axes,
+`trials` makes what the checks need. It is the room of `taskspace doctor`.
 """
 
 from taskspace.testing.checks import (
@@ -29,16 +29,19 @@ from taskspace.testing.liveness import (
     never_alive,
     system_outcomes,
 )
+from taskspace.testing.methods import assert_method, check_method
 from taskspace.testing.trials import random_policies
 
 __all__ = [
     "Check",
     "assert_criterion",
     "assert_exporter",
+    "assert_method",
     "assert_system",
     "check_criterion",
     "check_environment",
     "check_exporter",
+    "check_method",
     "check_system",
     "dead_axes",
     "environment_outcomes",

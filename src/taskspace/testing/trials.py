@@ -19,7 +19,7 @@ from taskspace.systems.simulated import SimulatedSystem
 from taskspace.systems.tabular import TabularFamily
 from taskspace.testing.liveness import Outcomes, environment_outcomes, system_outcomes
 from taskspace.trainers import Trainer
-from taskspace.trainers.short import shortened
+from taskspace.trainers.base import shortened
 
 TRIAL_STEPS = 20_000
 """Environment steps of a training that only serves to try things out; a fourth in

@@ -1,7 +1,8 @@
 """The interface of a trainer: contexts in, stacks of policies out."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -13,7 +14,14 @@ from taskspace.progress import Progress
 from taskspace.spaces import Space, require_space
 from taskspace.systems.base import System
 
-__all__ = ["Trained", "Trainer", "check_stored", "check_tasks", "context_seed"]
+__all__ = [
+    "Trained",
+    "Trainer",
+    "check_stored",
+    "check_tasks",
+    "context_seed",
+    "shortened",
+]
 
 P = TypeVar("P", bound=Policy, covariant=True)
 
@@ -148,3 +156,18 @@ def context_seed(seed: int, context: NDArray[np.float64]) -> np.random.SeedSeque
     # Adding 0.0 turns -0.0 into 0.0: equal contexts have equal bits.
     words = (np.asarray(context, np.float64) + 0.0).view(np.uint32)
     return np.random.SeedSequence([seed, *words.tolist()])
+
+
+def shortened(trainer: Trainer, most: Mapping[str, int]) -> Trainer:
+    """Return the trainer with some settings no larger than given.
+
+    Args:
+        trainer: any trainer; one without a `total_steps` comes back as it is.
+        most: largest value of each setting, where the trainer has it.
+    """
+    names = {f.name for f in fields(trainer)} if is_dataclass(trainer) else set()
+    if "total_steps" not in names:
+        return trainer
+    changes = {n: m for n, m in most.items() if n in names and getattr(trainer, n) > m}
+    copied: Any = trainer
+    return replace(copied, **changes)

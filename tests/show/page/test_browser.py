@@ -7,7 +7,8 @@ import pytest
 
 import taskspace as ts
 from taskspace.cli import app
-from taskspace.show.page import build_page
+from taskspace.show.page import build_page, collect
+from taskspace.show.page.html import render
 
 VIEW = """
 const view = taskspace.panels[0].view;
@@ -285,15 +286,14 @@ def test_a_broken_address_still_shows_something(browser, msd_page, tmp_path, fra
 
 def test_names_are_text(browser, named_matrix, tmp_path):
     title = "</script><script>window.hacked = 2</script>"
-    page = build_page(
-        named_matrix,
-        [ts.Question("regret", epsilon=8.0)],
-        title=title,
-        path="</script><img src=x onerror=hacked=3>",
-        about={"settings": "<img src=x onerror=hacked=4>", "warnings": ["<b>w</b>"]},
-        time_limit=0.5,
-    )
-    browser.show(page, tmp_path, "#p=3")
+    asked = [ts.Question("regret", epsilon=8.0)]
+    page = collect(named_matrix, asked, title=title, time_limit=0.5)
+    page.header["about"] |= {
+        "path": "</script><img src=x onerror=hacked=3>",
+        "settings": "<img src=x onerror=hacked=4>",
+        "warnings": ["<b>w</b>"],
+    }
+    browser.show(render(page.header, page.blobs), tmp_path, "#p=3")
     assert browser.text("h1") == title
     assert browser.run("return window.hacked === undefined")
     assert (

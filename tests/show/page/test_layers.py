@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskspace as ts
-from taskspace.cover.tolerance.epsilons import round_epsilons, round_numbers
-from taskspace.cover.tolerance.thresholds import MatrixLosses
+from taskspace.cover.profile import round_epsilons, round_numbers
+from taskspace.cover.thresholds import MatrixLosses
 from taskspace.show.figures.map import axes_of
 from taskspace.show.figures.transfer import seriation
 from taskspace.show.page.data import ranks
-from taskspace.show.page.encode import Blobs, quantise
-from taskspace.show.page.html import bundle
+from taskspace.show.page.html import Blobs, bundle, quantise
 from taskspace.show.page.layers import first_steps, make_layer
 
 
@@ -137,7 +136,20 @@ def test_covers_known_already_are_used():
     layer = make_layer(losses, question, covers=[(1.0, cover)], time_limit=0)
     step = layer.steps[layer.epsilons.index(1.0)]
     assert step.is_stored
+    assert not step.is_time_up  # greedy's bound closes it
     assert {c.method for c in step.covers} == {"greedy", "minimum"}
+
+
+def test_a_step_says_that_the_time_limit_ended_its_search():
+    losses = np.random.default_rng(0).uniform(0, 1, (40, 60))
+    question = ts.Question("regret", epsilon=0.3)
+    for time_limit, stored in ((0.0, [0.3]), (60.0, [0.3])):
+        layer = make_layer(
+            losses, question, stored=stored, n_steps=3, time_limit=time_limit
+        )
+        step = layer.steps[layer.epsilons.index(0.3)]
+        assert step.is_time_up == (time_limit == 0.0)
+        assert step.is_time_up == (step.best.size > step.lower)
 
 
 def test_slider_holds_what_was_asked_and_the_ends():

@@ -6,7 +6,8 @@ import pytest
 import taskspace as ts
 from taskspace.errors import TaskspaceError
 from taskspace.runs.opening import open_study
-from taskspace.show.page import build_page, collect, render
+from taskspace.show.page import build_page, collect
+from taskspace.show.page.html import render
 from tests.show.page.test_browser import VIEW, expected
 
 EVIL = (
@@ -37,11 +38,12 @@ def test_text_is_text_wherever_it_stands(browser, tmp_path, evil):
         "citation": evil,
         "tables": [{"title": evil, "head": [evil], "rows": [[evil]]}],
     }
-    page = build_page(
-        hostile_table(evil), [ts.Question(epsilon=1.0)], title=evil, path=evil,
-        about=about, labels={evil: f"{evil} [{evil}]"}, time_limit=0.2, n_steps=5,
-    )  # fmt: skip
-    browser.show(page, tmp_path, "#p=3")
+    asked = [ts.Question(epsilon=1.0)]
+    page = collect(hostile_table(evil), asked, title=evil, time_limit=0.2, n_steps=5)
+    page.header["about"] |= {"path": evil, **about}
+    for axis in page.header["targets"]["axes"]:
+        axis["label"] = f"{evil} [{evil}]"
+    browser.show(render(page.header, page.blobs), tmp_path, "#p=3")
     assert browser.run("return window.hacked === undefined")
     assert browser.text("h1") == evil
     assert browser.run("return document.title.trim()") == evil.strip()
@@ -68,7 +70,7 @@ def test_names_are_text_in_selections_and_certificates(browser, tmp_path, evil):
                     "why": evil}]}
     ]  # fmt: skip
     page.header["no_play"] = evil
-    browser.show(render(page), tmp_path, "#p=3")
+    browser.show(render(page.header, page.blobs), tmp_path, "#p=3")
     assert browser.run("return window.hacked === undefined")
     assert evil.strip() in browser.text(".trained-list")
     assert evil.strip() in browser.text(".no-play")

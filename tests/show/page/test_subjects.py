@@ -14,13 +14,10 @@ from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError
 from taskspace.runs import load_experiment, run_experiment, run_selection
 from taskspace.runs.opening import open_study
-from taskspace.show.page import Reader, Subject, render
+from taskspace.show.page import collect, library_page
+from taskspace.show.page.html import render
 
 OPTIONS = {"time_limit": 0.3, "n_steps": 8}
-
-
-def reader(path, **options):
-    return Reader(path, options=OPTIONS, **options)
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +39,10 @@ def run(tmp_path_factory):
 def certified(run):
     """The page's data at ε = 0.4, and what `certify` says."""
     question = ts.Question("regret", epsilon=0.4)
-    made = reader(run, questions=[question], certify=6.0)
-    subject = made.subject()
-    assert isinstance(subject, Subject)
-    result = next(r for r in subject.certified if r.question == question)
-    page = subject.collect([question], **OPTIONS)
-    return page, result, subject.table
+    study = ts.open(run)
+    result = ts.certify(study, question, time_limit=6.0)
+    page = collect(study, [question], certified=[result], **OPTIONS)
+    return page, result, study
 
 
 BOX = """
@@ -65,7 +60,7 @@ def test_boxes_of_the_page_are_those_of_the_certificate(browser, certified, tmp_
     found = result.continuum
     assert found is not None
     assert found.certificate.holds
-    browser.show(render(page), tmp_path, "#c=regret.worst&e=0.4")
+    browser.show(render(page.header, page.blobs), tmp_path, "#c=regret.worst&e=0.4")
     browser.set(".mode", "boxes", "change")
     assert browser.run("return document.querySelector('.method').value") == "certified"
     sources = browser.run("return taskspace.panels[0].answer.sources")
@@ -96,10 +91,28 @@ def test_boxes_of_the_page_are_those_of_the_certificate(browser, certified, tmp_
     assert browser.errors() == []
 
 
+def test_the_gains_of_the_selected_sources_are_on_the_page(
+    browser, certified, tmp_path
+):
+    page, _, study = certified
+    browser.show(render(page.header, page.blobs), tmp_path, "#c=regret.worst&e=0.4")
+    head = browser.run(
+        "return [...document.querySelectorAll('.selected th')].map(c => c.textContent)"
+    )
+    assert head[4:6] == ["gain: force [N] on position [m]",
+                         "gain: force [N] on velocity [m/s]"]  # fmt: skip
+    rows = browser.run(
+        "return [...document.querySelectorAll('.selected tbody tr')]"
+        ".map(r => [...r.children].slice(4, 6).map(c => Number(c.textContent)))"
+    )
+    sources = browser.run("return taskspace.panels[0].answer.sources")
+    np.testing.assert_allclose(rows, study.policies.gain[sources, 0, 0], rtol=1e-5)
+
+
 def test_a_certificate_goes_with_its_source(browser, certified, tmp_path):
     page, result, _ = certified
     found = result.continuum
-    browser.show(render(page), tmp_path, "#c=regret.worst&e=0.4")
+    browser.show(render(page.header, page.blobs), tmp_path, "#c=regret.worst&e=0.4")
     browser.set(".mode", "boxes", "change")
     share = (
         "const { view, answer } = taskspace.panels[0];"
@@ -121,7 +134,9 @@ def test_a_certificate_goes_with_its_source(browser, certified, tmp_path):
 
 def test_the_certified_cover_is_verified(browser, certified, tmp_path, run):
     page, _, _ = certified
-    browser.show(render(page), tmp_path, "#c=regret.worst&e=0.4&m=certified")
+    browser.show(
+        render(page.header, page.blobs), tmp_path, "#c=regret.worst&e=0.4&m=certified"
+    )
     saved = browser.download(".save-cover", "cover.json")
     ran = CliRunner().invoke(app, ["verify", str(saved), str(run)])
     assert ran.exit_code == 0, ran.output
@@ -153,10 +168,10 @@ def selection(tmp_path_factory):
 
 def test_a_selection_tells_its_history(browser, selection, tmp_path):
     path, result = selection
-    page = reader(path).read()
+    page = collect(ts.open(path), **OPTIONS)
     record = page.header["selection"]
     assert record["history"] == result.history
-    browser.show(render(page), tmp_path)
+    browser.show(render(page.header, page.blobs), tmp_path)
     assert "regret ≤ 0.3" in browser.text(".sentence")
     assert "How it was found" in browser.text("footer")
     rows = browser.run(
@@ -230,7 +245,7 @@ return arguments[0].map((row) => {
 
 def check_library(browser, folder, rows):
     library = ts.PolicyLibrary.load(folder)
-    browser.show(render(reader(folder).read()), folder)
+    browser.show(library_page(folder), folder)
     answers = browser.run(
         CHOICE, [[None if np.isnan(x) else x for x in row] for row in rows.tolist()]
     )
@@ -322,7 +337,7 @@ def test_a_library_of_names(browser, tmp_path):
     question = ts.Question(epsilon=2.0)
     made = ts.library(table, ts.greedy_cover(question.sets(table)), question)
     folder = made.save(tmp_path / "lib")
-    browser.show(render(reader(folder).read()), tmp_path)
+    browser.show(library_page(folder), tmp_path)
     assert browser.run("return window.hacked === undefined")
     assert "<script>window.hacked=1</script>" in browser.text(".panel table")
     assert browser.errors() == []

@@ -38,11 +38,10 @@ from taskspace.certificates.boxes.enclosures.node_bounds import (
     may_serve_nodes,
     serves_cells,
 )
-from taskspace.cover import Cover, smallest_epsilon
-from taskspace.cover.methods.minimum import full_cover
-from taskspace.cover.problem import Instance
+from taskspace.cover import Cover, CoverProblem, smallest_epsilon
+from taskspace.cover.minimum import full_cover
 from taskspace.measured import AxisError
-from taskspace.sets import PackedSets, TargetSets, pack
+from taskspace.sets import TargetSets, pack
 
 SLACKS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02)
 """Shares of epsilon by which a cover of points is better than asked, most first."""
@@ -81,7 +80,7 @@ def counted_cover(
         seed: of the random choices.
         n_stages: how many stages.
     """
-    return full_cover(Instance.of(sets), clock, seed=seed, n_stages=n_stages)
+    return full_cover(CoverProblem(sets), clock, seed=seed, n_stages=n_stages)
 
 
 class BoxSearch:
@@ -290,7 +289,7 @@ class BoxSearch:
             served = self.losses <= self.epsilon - slack * abs(self.epsilon)
             if not served.any(0).all():
                 continue
-            cover = self._cover(PackedSets.from_bool(served))
+            cover = self._cover(pack(served))
             chosen = self.pool[np.sort(cover.sources)]
             if self.clock.left <= 0 or self._has_enough(chosen):
                 break
@@ -343,7 +342,7 @@ class BoxSearch:
     def _raise_bound(self) -> None:
         assert self.points is not None
         if not self.is_optimal:
-            cover = self._cover(PackedSets.from_bool(self.points))
+            cover = self._cover(pack(self.points))
             self.bound = max(self.bound, int(cover.lower_bound))
 
     def _close_gaps(self) -> None:
@@ -363,7 +362,7 @@ class BoxSearch:
             if self.n_pairs > most:
                 self.was_cut = True
                 break
-            cover = self._cover(PackedSets.from_bool(self.wanted))
+            cover = self._cover(pack(self.wanted))
             if self.found is not None and self.holds and cover.size >= self.found.size:
                 self.is_closed = True
                 break
@@ -480,4 +479,4 @@ def _cell_sets(
         hopeless = (low > epsilon).all(0)
         n_hopeless += int(hopeless.sum())
         cells = cells[~hopeless]
-    return PackedSets.from_bool(np.concatenate(parts, axis=1)), len(cells) + n_hopeless
+    return pack(np.concatenate(parts, axis=1)), len(cells) + n_hopeless

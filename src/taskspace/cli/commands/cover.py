@@ -27,7 +27,13 @@ from taskspace.cli.output import (
 from taskspace.cli.reading import read_problem, source_places
 from taskspace.cli.render.cover import show_cover
 from taskspace.cover import METHODS, Cover, CoverAnswer, SmallestEpsilon
-from taskspace.cover.ask import CoverProblem
+from taskspace.cover.mean import mean_cover
+from taskspace.cover.problem import CoverProblem
+from taskspace.cover.tolerance import (
+    cover_within,
+    find_best_cover,
+    smallest_tolerance,
+)
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.progress import Progress
 from taskspace.questions import Question
@@ -174,7 +180,8 @@ def _ask(
     seed, limit = options.seed, options.time_limit
     if options.is_mean:
         assert options.budget is not None
-        cover = problem.least_mean(
+        cover = mean_cover(
+            problem,
             options.budget,
             epsilon=problem.question.epsilon,
             leave_out=True,
@@ -183,7 +190,8 @@ def _ask(
         )
         return cover, None
     if not options.seeks_epsilon(problem.question):
-        cover = problem.find_cover(
+        cover = find_best_cover(
+            problem,
             options.method,
             share=options.share,
             budget=options.budget,
@@ -193,13 +201,14 @@ def _ask(
         )
         return cover, None
     assert options.budget is not None
-    least = problem.smallest_tolerance(
+    least = smallest_tolerance(
+        problem,
         options.budget,
         time_limit=limit,
         seed=seed,
         progress=search_progress(report, limit, "ε in [{:.4g}, {:.4g}]"),
     )
-    return problem.cover_within(least), least
+    return cover_within(problem, least), least
 
 
 def _write(
@@ -232,11 +241,18 @@ def _record(
     record = answer.record()
     if least is not None:
         record["smallest_epsilon"] = least.to_dict()
-    if problem.weights is not None:
+    if problem.target_weights is not None:
         record["weight_coverage"] = problem.served_weight(answer.cover)
-    if problem.notes:
-        record["notes"] = problem.notes
+    if notes := _notes(problem, answer):
+        record["notes"] = notes
     return record
+
+
+def _notes(problem: CoverProblem, answer: CoverAnswer) -> list[str]:
+    """Return what a person should know: of the table, and of cells near the bound."""
+    assert answer.question is not None
+    near = answer.question.rounding_note(problem.study, answer.cover.sources)
+    return [*problem.notes, *([near] if near else [])]
 
 
 def _show(
@@ -247,7 +263,7 @@ def _show(
     least: SmallestEpsilon | None,
 ) -> None:
     """Print the answer, and the next command."""
-    show_notes(problem.notes)
+    show_notes(_notes(problem, answer))
     if least is not None:
         console.print(shown(least.say(scope=answer.scope)))
     weight = problem.served_weight(answer.cover)

@@ -148,9 +148,10 @@ def _draw(made: Design, keep: Path) -> list[Path]:
     """Return the picture of gains with two entries."""
     if made.gains[0].size != 2:
         return []
-    from taskspace.show.figures.gains import save_design  # matplotlib loads slowly
+    from taskspace.show.figures.gains import gains  # matplotlib loads slowly
+    from taskspace.show.style import save
 
-    return [save_design(made, keep.with_name(f"{keep.stem}-gains"))]
+    return save(gains(made), keep.with_name(f"{keep.stem}-gains"))[:1]
 
 
 def _task(options: Options, asking: Asking) -> Task:
@@ -202,7 +203,7 @@ def _show(
 ) -> None:
     """Print the design, and the next command."""
     console.print(f"[bold]{shown(made.statement)}[/bold]")
-    losses = made.study.loss(made.question).values[: made.size]
+    losses = made.question.losses(made.study).values[: made.size]
     best = losses.argmin(0)
     rows = []
     for i, gain in enumerate(made.gains):

@@ -53,30 +53,37 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
 
     It opens from disk, needs no server and no network, and answers every tolerance.
     """
-    from taskspace.show.page import Reader, render
+    from taskspace.certificates import certify
+    from taskspace.show.page import build_page, library_page
+    from taskspace.show.page.build import page_questions
+    from taskspace.show.page.library import is_library
 
-    questions = []
-    if asking.ask is not None:
-        questions.append(asking.question(options.path))
-    reader = Reader(
-        options.path,
-        questions=questions,
-        reading=reading.options,
-        trust=reading.trust,
-        options={
-            "more_rows": options.rows,
-            "time_limit": options.time_limit,
-            "seed": options.seed,
-        },
-        certify=options.certify_limit if options.certify else 0.0,
-    )
+    asked = [] if asking.ask is None else [asking.question(options.path)]
     file = options.file
     writable(file)
     began = time.perf_counter()
     with stage_progress() as report:
-        page = reader.read(progress=report)
+        if is_library(options.path):
+            html = library_page(options.path)
+        else:
+            study = reading.study(options.path)
+            certified = []
+            if options.certify:
+                certified = [
+                    certify(study, q, time_limit=options.certify_limit, progress=report)
+                    for q in dict.fromkeys([*asked, *page_questions(study)])
+                ]
+            html = build_page(
+                study,
+                asked,
+                certified=certified,
+                more_rows=options.rows,
+                time_limit=options.time_limit,
+                seed=options.seed,
+                progress=report,
+            )
         report("write", 0, 1)
-        write_atomically(file, render(page))
+        write_atomically(file, html)
         report("write", 1, 1)
     seconds, size = time.perf_counter() - began, file.stat().st_size
 

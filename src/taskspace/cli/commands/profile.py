@@ -28,7 +28,7 @@ from taskspace.cli.output import (
 from taskspace.cover import (
     complexity_profile,
 )
-from taskspace.cover.tolerance.profile import Profile
+from taskspace.cover.profile import Profile
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 
@@ -84,9 +84,9 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
     asked = question.at(float(f"{middle.epsilon:.4g}"))
     again = command_options(options.path, asked, read=reading.read)
     if options.plot is not None:
-        from taskspace.show.figures.profile import draw_profile  # matplotlib is slow
+        from taskspace.show.figures.profile import profile as draw  # slow
 
-        draw_profile(points, question).savefig(options.plot, dpi=200)
+        draw(study, question, points=points).savefig(options.plot, dpi=200)
     return Answer(
         lambda: [asdict(p) | {"provenance": points.provenance} for p in points],
         lambda: _show(points, question, again, study),

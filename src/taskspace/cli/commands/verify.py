@@ -9,7 +9,7 @@ from taskspace.cli.options import argument, as_command, option
 from taskspace.cli.output import Answer, console, show_notes, shown
 from taskspace.cli.reading import read_problem
 from taskspace.cover import Cover, Verification, verify_cover
-from taskspace.cover.ask import CoverProblem
+from taskspace.cover.problem import CoverProblem
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunFolder
@@ -37,7 +37,7 @@ class Files:
 
     cover: Path = argument("A cover saved by taskspace cover --save; or a run.")
     path: Path | None = argument(
-        "The run or file that it covers; none for a run.", None
+        "The run or file that it covers; the cover says it if left out.", None
     )
     trust: bool = option(
         "Open the files that the cover names, wherever they are.", False
@@ -52,8 +52,7 @@ def verify(files: Files, demands: Demands) -> Answer:
     verified. Options demand one. Exits with code 1 if a claim does not hold, another
     question was demanded, or a file is damaged.
     """
-    path = files.path
-    if path is None:
+    if files.path is None and files.cover.suffix.lower() != ".json":
         if demands.ask is not None:
             raise InvalidInputError(
                 "--ask is about a saved cover, but only a run is named."
@@ -65,12 +64,19 @@ def verify(files: Files, demands: Demands) -> Answer:
         raise InvalidInputError(
             f"The question of {files.cover} must be a table, but is {record!r}."
         )
+    named = {"data": None if files.path else record.get("path")}
     if not files.trust:
-        _refuse_foreign(files.cover, record)
+        _refuse_foreign(files.cover, record, named)
+    path = files.path or Path(named["data"] or "")
+    if files.path is None and not named["data"]:
+        raise InvalidInputError(
+            f"{files.cover} does not say which run or file it covers. Name it: "
+            f"taskspace verify {files.cover} PATH."
+        )
     problem = _read(path, record)
     asked = _asked(record, claim, problem)
     verification = verify_cover(
-        claim, problem.sets, problem.costs, target_weights=problem.weights
+        claim, problem.sets, problem.costs, target_weights=problem.target_weights
     )
     failures = list(verification.failures)
     question = Question.from_dict(record)
@@ -97,10 +103,10 @@ def verify(files: Files, demands: Demands) -> Answer:
     )
 
 
-def _refuse_foreign(cover: Path, record: dict[str, Any]) -> None:
-    """Refuse files that a cover names, unless they lie beside it."""
+def _refuse_foreign(cover: Path, record: dict[str, Any], named: dict[str, Any]) -> None:
+    """Refuse files that a cover names, unless they lie in its folder."""
     read = record.get("read")
-    named = {
+    named = named | {
         "costs": record.get("costs"),
         "weights": record.get("weights"),
         "contexts": read.get("contexts") if isinstance(read, dict) else None,
@@ -153,8 +159,8 @@ def _verify_run(path: Path) -> Answer:
     refuse_former(path)
     if not is_run(path):
         raise InvalidInputError(
-            f"{path} is not a run. For a saved cover name the run or file that it "
-            "covers, too."
+            f"{path} must be a run or a cover (a .json file that taskspace cover "
+            "--save wrote), but is neither."
         )
     store = RunFolder.open(path)
     damages = store.damages()

@@ -16,7 +16,7 @@ from taskspace.cli.output import (
 )
 from taskspace.cover import Cover, CoverAnswer
 from taskspace.cover.answer import error_words, no_reference_words, unmet_words
-from taskspace.cover.ask import CoverProblem
+from taskspace.cover.problem import CoverProblem
 from taskspace.questions import Question
 
 SHOWN_SOURCES = 12
@@ -91,7 +91,7 @@ def show_cover(
     console.print(
         f"[bold]{cover.size} {things}[/bold] of {cover.n_sources:,} {verb} "
         f"{percent(cover.coverage)} of {cover.n_targets:,} targets: "
-        f"{_claim(cover, scope, problem.weights is not None)}."
+        f"{_claim(cover, scope, problem.target_weights is not None)}."
     )
     if cover.missed_share is not None:
         warn(cover.shortfall)

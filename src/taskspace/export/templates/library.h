@@ -3,8 +3,8 @@
  * ${statement}
  *
 ${cost}${axes}${fixed} *
- * A context outside the range ${outside}; one that is not finite is
- * refused.
+ * Outside the range: ${outside}.
+ * Not finite: ${not_finite}.
  */
 #ifndef ${upper}_H
 #define ${upper}_H

@@ -465,7 +465,7 @@ def _joined_runs(frame: Frame, roles: Mapping[str, str]) -> tuple[Frame, list[st
 def _families(
     frame: Frame,
     rows: NDArray[np.intp],
-    names: Sequence[str] | None,
+    names: list[str] | None,
     space: Points | None,
     variables: Mapping[str, NDArray[np.float64] | None],
     targets: Points | None,

@@ -113,7 +113,8 @@ def read_matrix(
             "header, row_names and long are about tables of columns "
             f"({', '.join(FRAME_SUFFIXES)}), but got {path.name}."
         )
-    table = table_of_arrays(*_reading(path, read_array_file), str(path), choices)
+    arrays, attrs = _reading(path, read_array_file)
+    table = table_of_arrays(arrays, attrs, str(path), choices)
     return _finished(table, second, choices)
 
 

@@ -1,1 +1,1 @@
-"""One file per kind of figure: a record of what to draw, and its drawing."""
+"""One function per figure; see `taskspace.show`."""

@@ -1,65 +1,58 @@
-"""Complexity against the tolerance: the record, and the picture."""
-
-from collections.abc import Sequence
+"""Complexity against the tolerance."""
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
-from taskspace.cover import ProfilePoint, complexity_profile
-from taskspace.cover.tolerance.profile import Profile
+from taskspace.cover import Profile, complexity_profile
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
-from taskspace.show.style import METHOD_COLOURS, panel
+from taskspace.show.style import METHOD_COLOURS, few_ticks, legend_below, panel
 
 
 def profile(
     study: Study | xr.Dataset,
     question: Question,
     *,
+    points: Profile | None = None,
     time_limit: float = 20.0,
     seed: int = 0,
 ) -> Figure:
-    """Draw how many sources each tolerance needs.
+    """Draw how many sources each tolerance needs: greedy, best found, lower bound.
 
     Args:
         study: what is known, or a performance table.
         question: criterion and judge; its tolerance does not matter.
+        points: the profile, where it is known already; one without a cover is left out.
         time_limit: processor seconds for all tolerances together.
         seed: of the searches.
     """
-    points = complexity_profile(
-        as_study(study), question, time_limit=time_limit, seed=seed
-    )
-    return draw_profile(points, question)
-
-
-def draw_profile(points: Sequence[ProfilePoint], question: Question) -> Figure:
-    """Draw lower bound, best cover and greedy as steps over ε.
-
-    Args:
-        points: the profile, ascending in ε; points without a cover are left out.
-        question: what the losses are; its tolerance does not matter.
-    """
+    if points is None:
+        points = complexity_profile(
+            as_study(study), question, time_limit=time_limit, seed=seed
+        )
     covered = [point for point in points if point.upper is not None]
     epsilon = np.array([point.epsilon for point in covered])
-    with panel(5.4, 4.0) as (figure, axes):
-        for name, label, colour in (
-            ("greedy", "greedy", METHOD_COLOURS["greedy"]),
-            ("upper", "best found", METHOD_COLOURS["minimum"]),
-            ("lower", f"lower bound, proven{_where(points)}", "black"),
+    bound = f"lower bound, proven {points.scope}".rstrip()
+    sizes = [n for p in covered for n in (p.greedy, p.upper) if n is not None]
+    with panel(5.4, 4.2) as (figure, axes):
+        # A cover at ε is one at every larger ε, so sizes hold to the right; a
+        # lower bound at ε is one at every smaller ε, so bounds hold to the left.
+        for name, label, colour, line, width in (
+            ("greedy", "greedy", METHOD_COLOURS["greedy"], "-", 3.5),
+            ("upper", "best found", METHOD_COLOURS["minimum"], "-", 1.5),
+            ("lower", bound, "black", ":", 1.5),
         ):
-            # A cover at ε is one at every larger ε, so sizes hold to the right; a
-            # lower bound at ε is one at every smaller ε, so bounds hold to the left.
             axes.step(
                 epsilon,
                 [getattr(point, name) for point in covered],
                 where="pre" if name == "lower" else "post",
                 color=colour,
-                linestyle=":" if name == "lower" else "-",
+                linestyle=line,
+                linewidth=width,
                 marker="o",
                 markersize=3,
                 label=label,
@@ -74,15 +67,14 @@ def draw_profile(points: Sequence[ProfilePoint], question: Question) -> Figure:
             lw=0,
         )
         _scale_tolerances(axes, epsilon)
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        if covered and max(point.greedy or 0 for point in covered) < 10:
-            axes.set_yscale("linear")
+        if max(sizes, default=0) < 10:
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+        else:
+            axes.set_yscale("log")
+            few_ticks(axes.yaxis, min(sizes), max(sizes))
         title = f"{question.criterion}, {question.judge} policy of each source"
         axes.set(xlabel="tolerance ε", ylabel="sources", title=title)
-        axes.legend()
+        legend_below(figure)
     return figure
 
 
@@ -91,6 +83,7 @@ def _scale_tolerances(axes: Axes, epsilon: NDArray[np.float64]) -> None:
     positive = epsilon[epsilon > 0]
     if len(positive) and len(positive) == len(epsilon):
         axes.set_xscale("log")
+        few_ticks(axes.xaxis, positive.min(), positive.max())
     elif len(positive) and epsilon.min() == 0:
         axes.set_xscale("symlog", linthresh=positive.min(), linscale=0.4)
         axes.set_xlim(0, None)
@@ -98,9 +91,3 @@ def _scale_tolerances(axes: Axes, epsilon: NDArray[np.float64]) -> None:
         every = 10.0 ** (np.arange(-decades, 1) + np.floor(np.log10(positive.max())))
         axes.set_xticks([0, *every[every > 1.5 * positive.min()]])
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-
-
-def _where(points: Sequence[ProfilePoint]) -> str:
-    """Return what must be said beside "proven"; nothing of unknown origin."""
-    scope = points.scope if isinstance(points, Profile) else ""
-    return f" {scope}" if scope else ""

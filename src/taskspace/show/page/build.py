@@ -1,23 +1,34 @@
-"""From a performance table to a page."""
+"""From a study to a page."""
 
+import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from taskspace._util.files import plain, write_atomically
+from taskspace.certificates.certify import CertifyResult
 from taskspace.cover import Cover
 from taskspace.criteria import CRITERIA, JUDGES
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import row_blocks
 from taskspace.progress import Progress, silent
-from taskspace.questions import Question
+from taskspace.questions import Question, as_question
+from taskspace.runs.opening import is_selection
+from taskspace.runs.results import Results
+from taskspace.show.figures.boxes import boxes_title, live_axes
+from taskspace.show.figures.history import selection_record
 from taskspace.show.page.data import PageData, choose_rows, page_data
-from taskspace.show.page.html import render
-from taskspace.show.page.layers import Layer, make_layer
+from taskspace.show.page.html import Blobs, render
+from taskspace.show.page.layers import Layer, layer_key, make_layer
+from taskspace.show.page.play import play_part
 
 SMALL_CELLS = 4_000_000
 """Up to this many pairs every criterion is worked out, not only those asked for."""
@@ -30,6 +41,12 @@ MULTIPLES = (1.0, 0.0, 0.25, 0.5, 0.75)
 of a slider. Each is a layer of its own, whose losses are the largest within the error,
 so sets, covers and bounds are exact at every step."""
 
+MAX_BASELINE = 200
+"""Covers of `uniform` and `random` up to this size are shown."""
+
+NO_BOX = 65535
+"""Place of the source of a box that has none."""
+
 CITATION = """\
 @software{taskspace,
   title = {taskspace: how many policies does a range of tasks need?},
@@ -38,29 +55,54 @@ CITATION = """\
 }"""
 
 
-def build_page(table: xr.Dataset, questions: Iterable[Question] = (), **options) -> str:
-    """Return one HTML file that explains and explores a performance table.
+def explore(
+    study: Study | xr.Dataset,
+    path: str | Path,
+    questions: Question | str | Iterable[Question | str] = (),
+    **options: Any,
+) -> Path:
+    """Write one HTML file that explains and explores a study.
+
+    It opens from disk, needs no server and no network, and answers every tolerance.
 
     Args:
-        table: a performance table.
+        study: what is known, or a performance table.
+        path: the file.
+        questions: one or more, beside what the experiment of a run asks; the first
+            one is shown first.
+        options: see `taskspace.show.page.collect`.
+
+    Returns:
+        The file.
+    """
+    asked = [questions] if isinstance(questions, Question | str) else list(questions)
+    write_atomically(Path(path), build_page(study, map(as_question, asked), **options))
+    return Path(path)
+
+
+def build_page(
+    study: Study | xr.Dataset, questions: Iterable[Question] = (), **options: Any
+) -> str:
+    """Return one HTML file that explains and explores a study.
+
+    Args:
+        study: what is known, or a performance table.
         questions: what is asked; the first one is shown first.
         options: see `collect`.
 
     Returns:
         The page, which needs nothing but itself.
     """
-    return render(collect(table, questions, **options))
+    page = collect(study, questions, **options)
+    return render(page.header, page.blobs)
 
 
 def collect(
-    table: xr.Dataset,
+    study: Study | xr.Dataset,
     questions: Iterable[Question] = (),
     *,
-    title: str = "taskspace",
-    path: str = "TABLE",
-    covers: Iterable[tuple[Question, Cover]] = (),
-    about: Mapping[str, Any] | None = None,
-    labels: Mapping[str, str] | None = None,
+    title: str | None = None,
+    certified: Sequence[CertifyResult] = (),
     max_rows: int = 700,
     more_rows: int = 300,
     n_steps: int | None = None,
@@ -71,13 +113,10 @@ def collect(
     """Return everything that a page shows.
 
     Args:
-        table: a performance table.
-        questions: what is asked; the first one is shown first.
-        title: heading of the page.
-        path: what the commands that the page names are given.
-        covers: covers that are known already, with their questions.
-        about: text to show: `system`, `warnings`, `settings`, `tables`, ….
-        labels: axis labels with units, by the name of the axis.
+        study: what is known, or a performance table.
+        questions: asked before those of the experiment; the first one is shown first.
+        title: heading of the page; by default the name of the experiment or the file.
+        certified: what is certified about some of the questions.
         max_rows: rows of sources that go into the page.
         more_rows: of these, sources beside those of the covers, spread evenly.
         n_steps: about how many tolerances each criterion gets.
@@ -85,29 +124,262 @@ def collect(
         seed: of the searches.
         progress: told how far it is.
     """
-    progress = progress or silent
-    known_covers = list(covers)
-    asked = _error_steps([*questions, *(question for question, _ in known_covers)])
+    study = known = as_study(study)
+    path = Path("TABLE" if study.parts.in_memory else study.origin)
+    selection = selection_record(path) if is_selection(path) else None
+    asked = [*questions, *page_questions(study, selection)]
+    for question in asked:  # some criteria read another score than J
+        study = study.with_table(question.table_of(study))
+    table, results = study.table, known.results
     if min(table.sizes["source"], table.sizes["target"]) == 0:
         raise InvalidInputError(
             "A page needs at least one source and one target, but the table has "
             f"{table.sizes['source']} and {table.sizes['target']}."
         )
+    covers = [(result.question, c) for result in certified
+              if (c := _certified_cover(result, table)) is not None]  # fmt: skip
+    if results is not None:
+        covers = _run_covers(results, study.n_sources) + covers
     layers = _make_layers(
         table,
-        asked,
-        known_covers,
+        _error_steps([*asked, *(question for question, _ in covers)]),
+        covers,
         n_steps=n_steps,
         time_limit=time_limit,
         seed=seed,
-        progress=progress,
+        progress=progress or silent,
     )
     rows = choose_rows(layers, table.sizes["source"], limit=max_rows, more=more_rows)
-    text = about_page(title, path, table.attrs.get("system", "")) | {
-        "question": {"path": path, "read": {}},
-        **(about or {}),
+    about = _about(known, path, selection, title) | {"warnings": _warnings(known)}
+    if certified:
+        about["reproduce"] += " --certify"
+    page = page_data(study, layers, rows, about=about)
+    if results is not None:
+        _add_curves(page, results)
+    if selection is not None:
+        page.header["selection"] = selection
+    if certified:
+        page.header["certificates"] = [
+            _certificate(result, page.blobs) for result in certified
+        ]
+    page.header |= play_part(known, page)
+    return page
+
+
+def page_questions(
+    study: Study, selection: dict[str, Any] | None = None
+) -> list[Question]:
+    """Return what the experiment asks, regret first: it is what most users mean.
+
+    Args:
+        study: what is known.
+        selection: what a selection was made for comes before all.
+    """
+    if study.experiment is None:
+        return []
+    asked = sorted(study.experiment.questions, key=lambda q: not q.is_regret)
+    if selection is not None:
+        asked.insert(0, Question.from_dict(selection["question"]))
+    return list(dict.fromkeys(asked))
+
+
+# --- text -----------------------------------------------------------------------------
+
+
+def about_page(title: str, typed: str, system: object) -> dict[str, Any]:
+    """Return the text that every page shows around its pictures.
+
+    Args:
+        title: heading of the page.
+        typed: what it is about, as one types it in a shell.
+        system: name of the system, empty where there is none.
+    """
+    packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
+    lines = [f"{name} {version(name)}" for name in packages]
+    return {
+        "title": title,
+        "path": typed,
+        "system": str(system),
+        "versions": "\n".join([*lines, f"Python {platform.python_version()}"]),
+        "reproduce": f"taskspace explore {typed}",
+        "citation": CITATION.replace("VERSION", version("taskspace")),
     }
-    return page_data(table, layers, rows, about=text, labels=labels)
+
+
+def _about(
+    study: Study, path: Path, selection: dict[str, Any] | None, title: str | None
+) -> dict[str, Any]:
+    """Return title, settings, covers of a run, and how to make it all again."""
+    words = [str(path)]
+    if study.reading:
+        pairs = [
+            name if value is True else f"{name}={json.dumps(value, default=str)}"
+            for name, value in study.reading.items()
+        ]
+        words += ["--read", ", ".join(pairs)]
+    experiment, system = study.experiment, study.table.attrs.get("system", "")
+    name = experiment.name if experiment is not None else path.name
+    if study.parts.in_memory and system:
+        name = str(system)
+    text = about_page(title or name, shlex.join(words), system)
+    text["question"] = {"path": str(path), "read": study.reading}
+    if experiment is not None:
+        text["settings"] = experiment.to_toml()
+        file = shlex.quote(str(path / "experiment.toml"))
+        again = f"taskspace run {file} --out DIRECTORY"
+        if selection is not None:
+            asked = shlex.quote(str(Question.from_dict(selection["question"])))
+            again = f"taskspace select {file} --out DIRECTORY --ask {asked}"
+        if path.is_dir():
+            text["reproduce"] = f"{again}\n{text['reproduce']}"
+    if study.results is not None:
+        text["tables"] = [_covers_table(study.results)]
+    return text
+
+
+def _warnings(study: Study) -> list[str]:
+    """Return what a reader should hear before any number."""
+    notes, results = list(study.notes), study.results
+    if results is not None:
+        scores = results.scores
+        notes += [
+            f"Along the axis {axis} no performance changes at all."
+            for axis in scores.dead_axes
+        ]
+        if scores.n_failed:
+            notes.append(
+                f"{scores.n_failed:,} of {scores.n_policies:,} policies do not solve "
+                "their own task."
+            )
+        if results.failures:
+            notes.append(f"The training of {len(results.failures)} sources failed.")
+    return notes
+
+
+def _covers_table(results: Results) -> dict[str, Any]:
+    head = ["question", "method", "sources", "at least", "served", "worst loss"]
+    rows = [
+        [
+            answer.question.statement,
+            answer.cover.method,
+            f"{answer.cover.size:,}",
+            f"{answer.cover.lower_bound:g}",
+            f"{100 * answer.cover.coverage:.4g} %",
+            f"{answer.worst_loss:.4g}",
+        ]
+        for answer in results.covers
+        if answer.question is not None
+    ]
+    return {"title": "Covers of the run", "head": head, "rows": rows}
+
+
+# --- what is known already ------------------------------------------------------------
+
+
+def _run_covers(results: Results, n_sources: int) -> list[tuple[Question, Cover]]:
+    """Return the covers of a run; of random selections and the like no huge ones."""
+    return [
+        (answer.question, answer.cover)
+        for answer in results.covers
+        if answer.question is not None
+        and answer.cover.n_sources == n_sources
+        and (
+            answer.cover.method not in ("uniform", "random")
+            or answer.cover.size <= MAX_BASELINE
+        )
+    ]
+
+
+def _add_curves(page: PageData, results: Results) -> None:
+    """Add curves of other methods, beside the covers at the run's tolerances."""
+    for layer in page.header["layers"]:
+        for step in layer["steps"]:
+            step["curves"] = [
+                {
+                    "method": curve.method,
+                    "n_policies": list(curve.n_sources),
+                    "coverage": list(curve.coverage),
+                    "low": list(curve.low) if curve.low != curve.high else None,
+                    "high": list(curve.high),
+                }
+                for curve in results.curves
+                if curve.method in ("uniform", "random")
+                and layer_key(curve.question) == layer["key"]
+                and curve.question.epsilon == step["epsilon"]
+            ]
+
+
+def _certified_cover(result: CertifyResult, table: xr.Dataset) -> Cover | None:
+    """Return the sources of a continuum certificate as a cover of the targets."""
+    continuum = result.continuum
+    if continuum is None or not continuum.size:
+        return None
+    assignment = result.question.assign(table, continuum.sources)
+    return Cover(
+        method="certified",
+        sources=continuum.sources,
+        assignment=assignment,
+        coverage=float((assignment >= 0).mean()),
+        uncoverable=result.cover.uncoverable,
+        size=continuum.size,
+        cost=continuum.size,
+        lower_bound=0,
+        lower_bound_kind="size",
+        optimal=False,
+        stop_reason=continuum.certificate.kind,
+        seconds=result.seconds,
+        n_sources=table.sizes["source"],
+        n_targets=table.sizes["target"],
+    )
+
+
+def _certificate(result: CertifyResult, blobs: Blobs) -> dict[str, Any]:
+    """Return the certificates of a question, and the boxes axis by axis."""
+    keys = ("name", "holds", "kind", "scope", "why")
+    record: dict[str, Any] = {
+        "key": layer_key(result.question),
+        "epsilon": result.question.epsilon,
+        "question": result.question.statement,
+        "items": [
+            {key: plain(getattr(item, key)) for key in keys}
+            for item in result.certificates
+        ],
+        "boxes": None,
+    }
+    found = result.continuum
+    if found is None or not (live := live_axes(found)):
+        return record
+    place = {int(s): i for i, s in enumerate(found.sources)}
+    who = [place.get(int(s), NO_BOX) for s in found.assignment]
+    record["boxes"] = {
+        "title": boxes_title(found),
+        "kind": found.certificate.kind,
+        "holds": bool(found.certificate.holds),
+        "why": found.certificate.why,
+        "names": [found.axes[i] for i in live],
+        "sources": found.sources.tolist(),
+        "n": len(found.status),
+        "low": blobs.add(found.boxes.low[:, live].T),
+        "high": blobs.add(found.boxes.high[:, live].T),
+        "status": blobs.add(found.status.astype(np.uint8)),
+        "who": blobs.add(np.array(who, np.uint16)),
+        "bound": blobs.add(np.asarray(found.loss_bound, np.float64)),
+        "share": blobs.add(np.asarray(found.boxes.share, np.float64)),
+    }
+    return record
+
+
+# --- layers ---------------------------------------------------------------------------
+
+
+def _error_steps(asked: Sequence[Question]) -> list[Question]:
+    """Return questions with smaller errors, down to none, behind each that has one."""
+    steps = [
+        question.measured_with(question.error and question.error.times(multiple))
+        for question in asked
+        for multiple in (MULTIPLES if question.error is not None else (0.0,))
+    ]
+    return list(dict.fromkeys(steps))
 
 
 def _make_layers(
@@ -151,32 +423,16 @@ def _make_layers(
     return [layers[question] for question in every if question in layers]
 
 
-def about_page(title: str, path: str, system: object) -> dict[str, Any]:
-    """Return the text that every page shows around its pictures.
-
-    Args:
-        title: heading of the page.
-        path: what it is about, as one types it in a shell.
-        system: name of the system, empty where there is none.
-    """
-    return {
-        "title": title,
-        "path": path,
-        "system": str(system),
-        "versions": _versions(),
-        "reproduce": f"taskspace explore {path}",
-        "citation": CITATION.replace("VERSION", version("taskspace")),
-    }
-
-
-def _error_steps(asked: Sequence[Question]) -> list[Question]:
-    """Return questions with smaller errors, down to none, behind each that has one."""
-    steps = [
-        question.measured_with(question.error and question.error.times(multiple))
-        for question in asked
-        for multiple in (MULTIPLES if question.error is not None else (0.0,))
-    ]
-    return list(dict.fromkeys(steps))
+def _questions(table: xr.Dataset, asked: Sequence[Question]) -> list[Question]:
+    """Return criteria and judges of a page at tolerance 0, those asked for first."""
+    pairs = list(dict.fromkeys(question.at(0.0) for question in asked))
+    if table.sizes["source"] * table.sizes["target"] > SMALL_CELLS:
+        return pairs or [Question("regret <= 0")]
+    judges = JUDGES if table.sizes.get("policy", 1) > 1 else JUDGES[:1]
+    level = "score" if (table["best_known"].values > 0).any() else "cost"
+    names = dict.fromkeys(["regret", *CRITERIA, level])
+    every = [Question(f"{name} {judge}").at(0.0) for judge in judges for name in names]
+    return list(dict.fromkeys([*pairs, *every]))
 
 
 def _all_losses(
@@ -209,25 +465,3 @@ def _all_losses(
             except (InvalidInputError, KeyError):
                 del losses[question]
     return losses
-
-
-def _versions() -> str:
-    """Return versions of what made a page, one per line."""
-    packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
-    lines = [f"{name} {version(name)}" for name in packages]
-    return "\n".join([*lines, f"Python {platform.python_version()}"])
-
-
-def _questions(table: xr.Dataset, asked: Sequence[Question]) -> list[Question]:
-    """Return criteria and judges of a page at tolerance 0, those asked for first."""
-    pairs = list(dict.fromkeys(question.at(0.0) for question in asked))
-    n_cells = table.sizes["source"] * table.sizes["target"]
-    if pairs and n_cells > SMALL_CELLS:
-        return pairs
-    judges = JUDGES if table.sizes.get("policy", 1) > 1 else JUDGES[:1]
-    if n_cells > SMALL_CELLS:
-        return [Question("regret <= 0")]
-    level = "score" if (table["best_known"].values > 0).any() else "cost"
-    names = ("regret", *CRITERIA, level)
-    every = [Question(f"{name} {judge}").at(0.0) for judge in judges for name in names]
-    return list(dict.fromkeys([*pairs, *every]))

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
 from taskspace.cover.answer import source_names, target_names
-from taskspace.cover.base import FORMAT_VERSION as COVER_VERSION
+from taskspace.cover.cover import FORMAT_VERSION as COVER_VERSION
+from taskspace.performance.study import Study
 from taskspace.performance.table import (
     REDUCTIONS,
     family_rows,
@@ -22,11 +23,13 @@ from taskspace.performance.table import (
     target_space,
 )
 from taskspace.performance.work import TRAINED
+from taskspace.policies import LinearGain
 from taskspace.questions import Question
 from taskspace.show.figures.map import AxisRecord, axes_of
 from taskspace.show.figures.transfer import seriation
-from taskspace.show.page.encode import Blobs, quantise
-from taskspace.show.page.layers import Layer, Step
+from taskspace.show.page.html import Blobs, quantise
+from taskspace.show.page.layers import Layer, Step, by_gain
+from taskspace.systems.linear import LinearSystem
 
 FORMAT_VERSION = 1
 EXACT_CELLS = 250_000
@@ -83,25 +86,23 @@ def choose_rows(
 
 
 def page_data(
-    table: xr.Dataset,
+    study: Study,
     layers: Sequence[Layer],
     rows: NDArray[np.int64],
     *,
     about: Mapping[str, Any],
-    labels: Mapping[str, str] | None = None,
 ) -> PageData:
-    """Return everything that a page shows.
+    """Return everything that a page shows of a table.
 
     Args:
-        table: a performance table.
+        study: what is known.
         layers: criteria and judges, the first one is shown first.
         rows: sources whose rows go into the page, ascending.
         about: title, warnings, settings, how to reproduce: text to show.
-        labels: axis labels with units, by the name of the axis.
     """
-    blobs = Blobs()
-    targets = _side(table, "target", blobs, labels or {})
-    sources = _side(table, "source", blobs, labels or {})
+    blobs, table = Blobs(), study.table
+    targets = _side(table, "target", blobs, study.labels)
+    sources = _side(table, "source", blobs, study.labels)
     grid = targets["axes"] if targets["is_grid"] else []
     width = len(grid[-1]["values"]) if grid else targets["n"]
     header = {
@@ -113,6 +114,7 @@ def page_data(
         "sources": sources,
         "targets": targets,
         "rows": blobs.add(rows.astype(np.uint32)),
+        "gains": _gains(study, rows, blobs),
         "best_known": blobs.add(table["best_known"].values.astype(np.float64))
         if "best_known" in table
         else None,
@@ -142,6 +144,21 @@ def _side(
         "contexts": blobs.add(space.points) if space is not None else None,
         "kinds": _kinds(table) if side == "source" else None,
     }
+
+
+def _gains(
+    study: Study, rows: NDArray[np.int64], blobs: Blobs
+) -> dict[str, Any] | None:
+    """Return the gains of sources with one linear policy each, and their names."""
+    policies = study.policies
+    if not isinstance(policies, LinearGain) or policies.stack_shape[1:] != (1,):
+        return None
+    names = None
+    if isinstance(study.system, LinearSystem):
+        inputs, states = study.system.inputs, study.system.states
+        names = [f"{i} on {x}" for i in inputs for x in states]
+    gains = np.asarray(policies.gain, np.float64)[rows].reshape(len(rows), -1)
+    return {"names": names, "values": blobs.add(gains)}
 
 
 def _kinds(table: xr.Dataset) -> list[str] | None:
@@ -278,6 +295,7 @@ def _step(
         "upper": best.size,
         "largest": step.largest,
         "n_uncoverable": step.n_uncoverable,
+        "time_up": step.is_time_up,
         "best": next(i for i, c in enumerate(step.covers) if c is best),
         "covers": [
             _cover(table, layer, rows, number, cover, blobs) for cover in step.covers
@@ -318,7 +336,8 @@ def _cover(
     kind = np.uint8 if cover.size < 255 else np.uint16 if cover.size < 2**16 else "u4"
     served = np.zeros(cover.n_targets, bool)
     curve = []
-    for source in cover.sources.tolist():
+    order = by_gain(layer.first[cover.sources] <= number, cover)
+    for source in order.tolist():
         served |= layer.first[source] <= number
         curve.append(int(served.sum()))
     losses: dict[str, Any] = {}
@@ -330,6 +349,7 @@ def _cover(
         **losses,
         "record": record,
         "sources": cover.sources.tolist(),
+        "by_gain": order.tolist(),
         "served": curve,
         # With its rows in the page, the page finds out who serves whom by itself.
         "assignment": None if here else blobs.add(place[assignment].astype(kind)),

@@ -1,39 +1,159 @@
-"""One HTML file from the front end's modules and the data of a page."""
+"""One HTML file from the front end's modules, a JSON header and binary arrays.
 
+Arrays are filtered, deflated and written as base64; `web/data.js` turns them back.
+"""
+
+import base64
 import hashlib
 import html
 import json
+import os
 import re
-from base64 import b64encode
+import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import resources
+from typing import Any
 
-from taskspace.show.page.data import PageData
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from taskspace._util.threads import over_rows
 
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+)\.js";\n', re.MULTILINE)
 
+FAILED = 65535
+"""Code of an infinite loss in a quantised row."""
 
-def render(data: PageData) -> str:
+
+class Blobs:
+    """The binary part of a page; equal arrays are stored once.
+
+    Arrays are deflated in other threads while the next ones are made.
+    """
+
+    def __init__(self):
+        self._jobs: list[Future[str]] = []
+        self._known: dict[bytes, int] = {}
+        self._pool = ThreadPoolExecutor(os.cpu_count() or 1)
+
+    @property
+    def texts(self) -> list[str]:
+        """Deflated arrays as base64, in the order of their numbers."""
+        return [job.result() for job in self._jobs]
+
+    def add(self, array: NDArray[Any], *, width: int = 0) -> dict[str, Any]:
+        """Store an array and return what a reader needs to know about it.
+
+        Args:
+            array: numbers; integers of up to 16 bits may be filtered.
+            width: length of a line of cells that are neighbours in a picture. With
+                it each cell is stored as its difference to what its left, upper and
+                upper left neighbours predict: smooth fields become runs of zeros.
+
+        Returns:
+            `blob`, `type`, `shape`, and `width` where the array was filtered.
+        """
+        array = np.ascontiguousarray(array)
+        about: dict[str, Any] = {
+            "type": array.dtype.newbyteorder("<").str.lstrip("<|"),
+            "shape": list(array.shape),
+        }
+        if width:
+            about["width"] = width
+            raw = _predicted(array, width).tobytes()
+        else:
+            raw = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        key = hashlib.blake2b(raw + repr(about).encode()).digest()
+        if key not in self._known:
+            self._known[key] = len(self._jobs)
+            self._jobs.append(self._pool.submit(_packed, raw))
+        return {"blob": self._known[key], **about}
+
+
+def _packed(raw: bytes) -> str:
+    return base64.b64encode(zlib.compress(raw, 6)).decode()
+
+
+def _predicted(array: NDArray[Any], width: int) -> NDArray[np.uint8]:
+    """Return zigzags of differences to the prediction, low bytes first."""
+    cells = array.reshape(len(array), -1, width)
+    planes = np.empty((array.dtype.itemsize, *cells.shape), np.uint8)
+    over_rows(lambda a, b: _predict(cells[a:b], planes[:, a:b]), len(cells))
+    return planes
+
+
+@njit(cache=True, nogil=True)
+def _predict(cells, planes):
+    # Modulo the range of the type: signed, so that small differences are small.
+    bits = 8 * planes.shape[0]
+    half = np.int32(1 << (bits - 1))
+    mask = np.int32((1 << bits) - 1)
+    for i in range(cells.shape[0]):
+        for y in range(cells.shape[1]):
+            for x in range(cells.shape[2]):
+                left = np.int32(cells[i, y, x - 1]) if x else np.int32(0)
+                up = np.int32(cells[i, y - 1, x]) if y else np.int32(0)
+                corner = np.int32(cells[i, y - 1, x - 1]) if x and y else np.int32(0)
+                rest = np.int32(cells[i, y, x]) - left - up + corner
+                rest = ((rest + half) & mask) - half
+                zigzag = (rest << np.int32(1)) ^ (rest >> np.int32(31))
+                planes[0, i, y, x] = zigzag & 255
+                if bits == 16:
+                    planes[1, i, y, x] = (zigzag >> 8) & 255
+
+
+def quantise(
+    losses: NDArray[np.float64], scale: float
+) -> tuple[NDArray[np.uint16], dict[str, float]]:
+    """Return losses as 16 bits, for colours and approximate labels only.
+
+    Even steps in asinh(loss / scale): a relative error of some 1e-4 for losses far
+    above `scale`, an absolute one below.
+
+    Args:
+        losses: any numbers, also infinite.
+        scale: about the smallest loss that matters, `> 0`.
+
+    Returns:
+        Codes, `FAILED` for an infinite loss, and `low`, `step`, `scale` with which
+        `loss = scale * sinh(low + step * code)`.
+    """
+    bent = np.arcsinh(losses / scale)
+    finite = np.isfinite(bent)
+    low = float(bent[finite].min()) if finite.any() else 0.0
+    high = float(bent[finite].max()) if finite.any() else 1.0
+    step = (high - low) / (FAILED - 1) or 1.0
+    codes = np.full(losses.shape, FAILED, np.uint16)
+    codes[finite] = np.round((bent[finite] - low) / step).astype(np.uint16)
+    return codes, {"low": low, "step": step, "scale": scale}
+
+
+def render(header: dict[str, Any], blobs: Blobs) -> str:
     """Return the page as HTML: nothing outside of it is ever asked for.
 
     Args:
-        data: header and arrays.
+        header: plain JSON values; arrays are `{"blob": number, ...}`.
+        blobs: the arrays.
     """
     script = bundle("main")
     # "<" as an escape: no text of a user can end the element that holds it.
-    header = json.dumps(data.header, allow_nan=False).replace("<", "\\u003c")
-    parts = [f'<script type="application/json" id="header">{header}</script>']
+    text = json.dumps(header, allow_nan=False).replace("<", "\\u003c")
+    parts = [f'<script type="application/json" id="header">{text}</script>']
     parts += [
         f'<script type="text/plain" id="blob-{number}">{text}</script>'
-        for number, text in enumerate(data.blobs.texts)
+        for number, text in enumerate(blobs.texts)
     ]
-    digest = b64encode(hashlib.sha256(f"\n{script}\n".encode()).digest()).decode()
+    digest = base64.b64encode(
+        hashlib.sha256(f"\n{script}\n".encode()).digest()
+    ).decode()
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; "
         f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
     slots = {
         "policy": policy,
-        "title": html.escape(str(data.header["about"]["title"])),
+        "title": html.escape(str(header["about"]["title"])),
         "style": _read("style.css"),
         "data": "\n".join(parts),
         "script": script,

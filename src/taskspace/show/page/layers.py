@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from taskspace._util.clock import Clock
 from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
-from taskspace.cover.base import assign_rows
-from taskspace.cover.methods.minimum import N_ROUNDS
-from taskspace.cover.tolerance.epsilons import round_epsilons
-from taskspace.cover.tolerance.search import ToleranceSearch
-from taskspace.cover.tolerance.thresholds import MatrixLosses
+from taskspace.cover.cover import assign_rows
+from taskspace.cover.minimum import N_ROUNDS
+from taskspace.cover.profile import round_epsilons
+from taskspace.cover.thresholds import MatrixLosses, ToleranceSearch
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 
@@ -42,6 +41,7 @@ class Step:
         largest: how many targets the most useful source serves.
         n_uncoverable: targets that no source serves.
         is_stored: whether somebody asked for this tolerance.
+        is_time_up: whether the time limit ended the search for fewer sources.
     """
 
     epsilon: float
@@ -51,6 +51,7 @@ class Step:
     largest: int
     n_uncoverable: int
     is_stored: bool
+    is_time_up: bool = False
 
     @property
     def best(self) -> Cover:
@@ -166,15 +167,11 @@ def make_layer(
                 search.largest(number),
                 int(search.n_uncoverable[number]),
                 epsilon in asked,
+                clock.left <= 0,
             )
         )
     progress(layer.key, len(steps), len(steps))
     _share_findings(layer, search)
-    for number, step in enumerate(layer.steps):
-        step.covers = [
-            replace(cover, sources=_by_gain(first[cover.sources] <= number, cover))
-            for cover in step.covers
-        ]
     return layer
 
 
@@ -198,6 +195,9 @@ def _share_findings(layer: Layer, search: ToleranceSearch) -> None:
     bests = [step.best for step in layer.steps]
     for number, step in enumerate(layer.steps):
         step.lower = int(search.lower[number])
+        limited = any(cover.stop_reason == "time limit" for cover in step.covers)
+        step.is_time_up |= limited
+        step.is_time_up &= min(step.best.size, search.upper[number]) > step.lower
         proven_at, found_at = search.lower_from[number], search.upper_from[number]
         if proven_at >= 0:
             # Its sets hold those here, so prices that they bear are borne here, too.
@@ -218,12 +218,12 @@ def _share_findings(layer: Layer, search: ToleranceSearch) -> None:
             )
 
 
-def _by_gain(served: NDArray[np.bool_], cover: Cover) -> NDArray[np.int64]:
+def by_gain(served: NDArray[np.bool_], cover: Cover) -> NDArray[np.int64]:
     """Return the sources of a cover, the one that adds most to those before it next.
 
     Args:
         served: targets that each of them serves, dims `(source, target)`.
-        cover: whose order to change; greedy's is such an order already.
+        cover: their cover; greedy's order is such an order already.
     """
     if cover.method == "greedy" or cover.size > MAX_ORDERED:
         return cover.sources

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from taskspace.deploy import PolicyLibrary, Status
 from taskspace.deploy.files import MANIFEST, contract, policy_table
 from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.show.page.build import about_page
-from taskspace.show.page.data import FORMAT_VERSION, PageData
-from taskspace.show.page.encode import Blobs
+from taskspace.show.page.data import FORMAT_VERSION
+from taskspace.show.page.html import Blobs, render
 from taskspace.systems import SYSTEMS
 
 NONE = 2**32 - 1
@@ -30,87 +29,69 @@ def is_library(path: Path) -> bool:
     return (path / MANIFEST).is_file()
 
 
-@dataclass
-class LibrarySubject:
-    """A library that a page shows.
+def library_page(path: Path) -> str:
+    """Return the page of a policy library as HTML.
 
     Args:
-        path: what a user calls it.
-        library: the library.
+        path: its folder, as a user calls it.
     """
-
-    path: Path
-    library: PolicyLibrary
-    stage: str = ""
-
-    def collect(self, questions: Any = (), **options: Any) -> PageData:
-        """Return the data of the page.
-
-        Args:
-            questions: not used: a library answers its own.
-            options: not used.
-        """
-        del questions, options
-        blobs = Blobs()
-        made = self.library
-        head, rows = policy_table(made)
-        question = made.question
-        units = dict(zip(made.names, made.units, strict=True))
-        path, system = shlex.quote(str(self.path)), made.provenance.get("system", "")
-        about = about_page(self.path.resolve().name, path, system)
-        stored = self._contract()
-        if command := stored.get("made", {}).get("command"):
-            about["reproduce"] = f"{command}\n{about['reproduce']}"
-        header = {
-            "format": "taskspace-page",
-            "version": FORMAT_VERSION,
-            "about": about | {"warnings": self._warnings()},
-            "library": {
-                "names": list(made.names),
-                "system": _system(made),
-                "labels": [f"{n} [{u}]" if u else n for n, u in units.items()],
-                "low": made.low.tolist(),
-                "high": made.high.tolist(),
-                "fixed": dict(made.fixed),
-                "outside": made.outside,
-                "rule": made.rule,
-                "question": None if question is None else question.statement,
-                "epsilon": None if question is None else question.epsilon,
-                "guarantee": {
-                    "scope": made.guarantee.scope,
-                    "kind": made.guarantee.kind,
-                    "statement": made.guarantee.statement,
-                    "speaks": made.guarantee.speaks,
-                    "status": made.guarantee.status.name.lower(),
-                },
-                "entries": [entry.to_dict() for entry in made.entries],
-                "shares": made.shares().tolist(),
-                "regions": _regions(made, blobs),
-                "table": {"head": head, "rows": [[_text(c) for c in r] for r in rows]},
-                "contract": json.dumps(stored, indent=1),
+    blobs, made = Blobs(), PolicyLibrary.load(path)
+    head, rows = policy_table(made)
+    question = made.question
+    units = dict(zip(made.names, made.units, strict=True))
+    system = str(made.provenance.get("system", ""))
+    about = about_page(path.resolve().name, shlex.quote(str(path)), system)
+    stored = _contract(path, made)
+    if command := stored.get("made", {}).get("command"):
+        about["reproduce"] = f"{command}\n{about['reproduce']}"
+    status = made.guarantee.status
+    about["warnings"] = []
+    if status == Status.ESTIMATED:
+        about["warnings"] = ["What this library says of its contexts is estimated."]
+    elif status != Status.GUARANTEED:
+        about["warnings"] = ["This library guarantees nothing about single contexts."]
+    header = {
+        "format": "taskspace-page",
+        "version": FORMAT_VERSION,
+        "about": about,
+        "library": {
+            "names": list(made.names),
+            "system": system if system in SYSTEMS else "",  # `evaluate` knows it
+            "labels": [f"{n} [{u}]" if u else n for n, u in units.items()],
+            "low": made.low.tolist(),
+            "high": made.high.tolist(),
+            "fixed": dict(made.fixed),
+            "outside": made.outside,
+            "rule": made.rule,
+            "question": None if question is None else question.statement,
+            "epsilon": None if question is None else question.epsilon,
+            "guarantee": {
+                "scope": made.guarantee.scope,
+                "kind": made.guarantee.kind,
+                "statement": made.guarantee.statement,
+                "speaks": made.guarantee.speaks,
+                "status": status.name.lower(),
             },
-        }
-        return PageData(header, blobs)
+            "entries": [entry.to_dict() for entry in made.entries],
+            "shares": made.shares().tolist(),
+            "regions": _regions(made, blobs),
+            "table": {"head": head, "rows": [[_text(c) for c in r] for r in rows]},
+            "contract": json.dumps(stored, indent=1),
+        },
+    }
+    return render(header, blobs)
 
-    def _contract(self) -> Any:
-        """Return the contract beside the library; it has the command that made it."""
-        now = contract(self.library)
-        try:
-            text = (self.path / "contract.json").read_text(encoding="utf-8")
-            stored = json.loads(text)
-        except (OSError, ValueError):
-            return now
-        # Older contracts called what is estimated guaranteed.
-        stored["guarantee"] = now["guarantee"]
-        stored["outputs"]["status"] = now["outputs"]["status"]
-        return stored
 
-    def _warnings(self) -> list[str]:
-        if self.library.guarantee.status == Status.GUARANTEED:
-            return []
-        if self.library.guarantee.status == Status.ESTIMATED:
-            return ["What this library says of its contexts is estimated."]
-        return ["This library guarantees nothing about single contexts."]
+def _contract(path: Path, made: PolicyLibrary) -> Any:
+    """Return the contract beside the library; it has the command that made it."""
+    now = contract(made)
+    try:
+        stored = json.loads((path / "contract.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return now
+    stored["guarantee"] = now["guarantee"]
+    stored["outputs"]["status"] = now["outputs"]["status"]
+    return stored
 
 
 def _regions(made: PolicyLibrary, blobs: Blobs) -> dict[str, Any]:
@@ -143,12 +124,6 @@ def _regions(made: PolicyLibrary, blobs: Blobs) -> dict[str, Any]:
             "follow": blobs.add(regions.follow.astype(np.uint32)),
         }
     return record
-
-
-def _system(made: PolicyLibrary) -> str:
-    """Return the name of its system, if `taskspace evaluate` knows it."""
-    name = str(made.provenance.get("system", ""))
-    return name if name in SYSTEMS else ""
 
 
 def _text(cell: Any) -> str:

@@ -1,5 +1,7 @@
 // The data of the page: a JSON header, and arrays as deflated base64.
 
+import { number } from "./numbers.js";
+
 /**
  * @typedef {{ blob: number, type: string, shape: number[], width?: number }} About
  * @typedef {Uint8Array | Uint16Array | Uint32Array | Float32Array | Float64Array} Numbers
@@ -124,6 +126,23 @@ export class Page {
     this.targetContexts = null;
     /** @type {Float64Array | null} */
     this.bestKnown = null;
+    /** @type {Float64Array | null} of sources with one linear policy each. */
+    this.gains = null;
+  }
+
+  /** Names of the entries of a gain, none where policies are no single gains. */
+  get gainNames() {
+    if (!this.gains) return [];
+    const n = this.gains.length / this.rows.length;
+    return Array.from({ length: n }, (_, i) => `gain: ${this.header.gains.names?.[i] ?? i + 1}`);
+  }
+
+  /** @param {number} source its gain, entry by entry; empty text where it is not here. */
+  gainsOf(source) {
+    const n = this.gainNames.length;
+    const row = this.rowOf.get(source);
+    return Array.from({ length: n }, (_, i) =>
+      (row === undefined ? "" : number(/** @type {any} */ (this.gains)[row * n + i], 6)));
   }
 
   async open() {
@@ -135,6 +154,7 @@ export class Page {
     this.sourceContexts = await maybe(header.sources.contexts);
     this.targetContexts = await maybe(header.targets.contexts);
     this.bestKnown = await maybe(header.best_known);
+    this.gains = header.gains ? await arrays.get(header.gains.values) : null;
     if (header.order) {
       this.rowOrder = await arrays.get(header.order.rows);
       this.targetOrder = await arrays.get(header.order.targets);

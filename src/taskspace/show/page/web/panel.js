@@ -245,11 +245,11 @@ export class Panel {
     const rows = answer.sources.slice(0, 200).map((source, place) => {
       const size = view.setSize(source);
       return [String(place + 1), this.page.name("source", source), count(answer.counts[place]),
-        size === null ? "–" : count(size),
+        size === null ? "–" : count(size), ...this.page.gainsOf(source),
         view.isHere ? h("button", { type: "button", class: "small remove", onclick: () => this.toggle(source) }, "take out") : ""];
     });
     show(this.table, h("h3", {}, "Selected sources"),
-      grid(["", "source", "is given", "could serve", ""], rows, "Selected sources"),
+      grid(["", "source", "is given", "could serve", ...this.page.gainNames, ""], rows, "Selected sources"),
       answer.sources.length > 200 ? h("p", { class: "hint" }, `… and ${answer.sources.length - 200} more.`) : null,
       h("p", { class: "hint" }, `Each context is given to the selected source of least loss. ${percent(answer.served / view.layer.n)} are served.`));
   }

@@ -64,8 +64,8 @@ export class View {
   /** Sources of the selection, in order. */
   get sources() {
     if (this.method === "hand") return this.hand;
-    const all = this.cover.sources;
-    return this.budget === null ? all : all.slice(0, this.budget);
+    const { sources, by_gain: ordered } = this.cover;
+    return this.budget === null ? sources : ordered.slice(0, this.budget);
   }
 
   /** Whether the selection is all of a cover that the library made. */

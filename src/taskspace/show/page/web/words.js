@@ -50,6 +50,9 @@ export function claims(view, answer) {
   } else if (size) {
     const how = boundKind === "size" ? ` (no source serves more than ${count(view.about.largest)} targets)` : "";
     found.push({ kind, text: `At least ${count(bound)} of these ${count(header.sources.n)} sources ${bound === 1 ? "is" : "are"} needed to serve ${as}${how}; whether ${count(size)} is the least is open.` });
+    if (view.about.time_up && view.isWhole) {
+      found.push({ kind: "open", text: "The time limit ended the search at this tolerance; --time-limit gives it more." });
+    }
   }
   found.push({ kind, text: ground });
   if (lacking) {
@@ -59,7 +62,7 @@ export function claims(view, answer) {
     found.push({ kind: "warning", text: `${count(lost)} ${lost === 1 ? "context is" : "contexts are"} served by no source at this tolerance.` });
   }
   found.push(...between(view, answer));
-  const left = leftRegret(view, answer);
+  const left = leftRegret(view);
   if (left) found.push(left);
   return found;
 }
@@ -100,13 +103,11 @@ function between(view, answer) {
 /**
  * A signed cover compares each policy with its own score; say what regret it leaves.
  * @param {View} view
- * @param {Answer} answer
  */
-function leftRegret(view, answer) {
+function leftRegret(view) {
   if (view.layer.about.criterion !== "signed" || !view.isWhole) return null;
   const left = view.cover.worst_regret;
   if (left === undefined || (left !== null && left <= view.epsilon)) return null;
-  void answer;
   const size = left === null ? "without bound" : `up to ${number(left)}`;
   return {
     kind: "warning",

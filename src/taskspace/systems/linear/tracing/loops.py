@@ -1,7 +1,7 @@
 """Programs of closed loops, made from that of a plant."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from taskspace._util.arrays import Array
 from taskspace.policies import LinearController, LinearGain
 from taskspace.systems.linear.measures.base import stated_channel
 from taskspace.systems.linear.measures.norms import NormMeasure
-from taskspace.systems.linear.tracing.symbols import Symbol, Tape
+from taskspace.systems.linear.tracing.symbols import AXIS, CONSTANT, Symbol, Tape
 from taskspace.systems.linear.tracing.traced import (
     Trace,
     finish_trace,
@@ -56,6 +56,23 @@ class LoopTape:
             matrix, lambda x: Symbol(self._tape, self._tape.constant(float(x)))
         )
 
+    def axis(self, column: int) -> Symbol:
+        """Return a column of the context.
+
+        Args:
+            column: its number.
+        """
+        return Symbol(self._tape, self._tape.add(AXIS, column))
+
+    def rounded_zero(self, size: float) -> Symbol:
+        """Return 0 with an error of at least 2⁻⁵² times a size.
+
+        Args:
+            size: of the numbers whose rounding it stands for.
+        """
+        exact = Symbol(self._tape, self._tape.constant(size))
+        return Symbol(self._tape, self._tape.add(CONSTANT, 0, 1, size)) - exact
+
     def finish(self, **matrices: NDArray[Any]) -> Trace:
         """Return the trace of other matrices made from these.
 
@@ -77,6 +94,21 @@ class LoopTape:
         for index, entry in np.ndenumerate(matrix):
             out[index] = make(entry)
         return out
+
+
+class ScheduledPolicy(Protocol):
+    """A policy whose matrices are formulas of the context."""
+
+    def on(self, tape: LoopTape) -> tuple[NDArray[Any], ...]:
+        """Return A, B, C and D of a controller as symbols; D alone for a gain.
+
+        Args:
+            tape: where the formulas are written.
+        """
+        ...
+
+
+AnyPolicy = LinearController | LinearGain | ScheduledPolicy
 
 
 @dataclass(frozen=True)
@@ -104,7 +136,7 @@ class Loop:
     R: NDArray[Any]
 
 
-def closed_loop(trace: Trace, policy: LinearController | LinearGain) -> Loop:
+def closed_loop(trace: Trace, policy: AnyPolicy) -> Loop:
     """Return the closed loop of a controller, or of a gain of the whole state.
 
     F is [[A − B D_c C, −B C_c], [B_c C, A_c]], K = [D_c C, C_c].
@@ -116,18 +148,27 @@ def closed_loop(trace: Trace, policy: LinearController | LinearGain) -> Loop:
     tape = LoopTape(trace)
     A, B, Q, R, C = (tape.plant(name) for name in "ABQRC")
     n_plant = len(A)
-    seen = C
     if isinstance(policy, LinearGain):
-        none = np.zeros((0, 0)), np.zeros((0, n_plant)), np.zeros((len(R), 0))
-        policy = LinearController(*none, policy.gain)
+        matrices = (tape.numbers(policy.gain),)
+    elif isinstance(policy, LinearController):
+        matrices = tuple(tape.numbers(getattr(policy, name)) for name in "ABCD")
+    else:
+        matrices = policy.on(tape)
+    if len(matrices) == 1:
+        direct, n_states = matrices[0], 0
+        a, b, c = (tape.numbers(np.zeros(s)) for s in ((0, 0), (0, 1), (len(R), 0)))
         seen = tape.numbers(np.eye(n_plant))
-    a, b, c, d = (tape.numbers(getattr(policy, name)) for name in "ABCD")
-    n = n_plant + policy.n_states
-    direct = times(d, seen)
+    else:
+        a, b, c, d = matrices
+        n_states, seen = len(a), C
+        direct = times(d, C)
+    n = n_plant + n_states
     loop, weight = tape.numbers(np.zeros((n, n))), tape.numbers(np.zeros((n, n)))
     loop[:n_plant, :n_plant] = A - times(B, direct)
-    if policy.n_states:
-        loop[:n_plant, n_plant:] = times(B, tape.numbers(-policy.C))
+    if n_states:
+        fixed = isinstance(policy, LinearController)
+        minus = tape.numbers(-policy.C) if fixed else -c
+        loop[:n_plant, n_plant:] = times(B, minus)
         loop[n_plant:, :n_plant] = times(b, seen)
         loop[n_plant:, n_plant:] = a
     weight[:n_plant, :n_plant] = Q
@@ -139,7 +180,7 @@ def closed_loop(trace: Trace, policy: LinearController | LinearGain) -> Loop:
     return Loop(tape, loop, entry, gain, -gain, outputs, weight, R)
 
 
-def loop_trace(trace: Trace, policy: LinearController | LinearGain) -> Trace:
+def loop_trace(trace: Trace, policy: AnyPolicy) -> Trace:
     """Return a closed loop with the weight diag(Q, 0) + KᵀRK of its quadratic cost.
 
     Nothing drives it: B is zero, and R one.
@@ -155,7 +196,7 @@ def loop_trace(trace: Trace, policy: LinearController | LinearGain) -> Trace:
 
 def shifted_trace(
     trace: Trace,
-    policy: LinearController | LinearGain,
+    policy: AnyPolicy,
     rate: float,
     weight: Array,
     *,
@@ -184,7 +225,7 @@ def shifted_trace(
 
 def bounded_real_trace(
     trace: Trace,
-    policy: LinearController | LinearGain,
+    policy: AnyPolicy,
     measure: NormMeasure,
     gamma: float,
     system: "LinearSystem",

@@ -1,1 +1,0 @@
-"""Lower bounds on covers, each with the prices that prove it."""

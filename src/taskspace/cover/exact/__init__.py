@@ -1,1 +1,0 @@
-"""Exact search: reductions, branch and bound, solvers."""

@@ -1,1 +1,0 @@
-"""Sources chosen against what targets then cost: shares, budgets, means."""

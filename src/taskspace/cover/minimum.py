@@ -1,0 +1,401 @@
+"""Minimum cover: search from above, bounds from below, until they meet.
+
+Reductions first; then, for each component of what is left, local search and
+primal-dual bounds in turns; then sources that no better cover can hold are fixed by
+their reduced costs, and exact and local search get the rest in turns. All of it is cut
+into stages of counted work, in the same order for every time limit: the limit only
+ends the search. So a search that closes in time gives the same answer on any machine.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from taskspace._util.clock import Clock
+from taskspace.cover.costs import Exact, has_whole_costs, total_cost
+from taskspace.cover.cover import Cover
+from taskspace.cover.exact import MAX_EXACT_PAIRS, solve_exact
+from taskspace.cover.local import LocalSearch, greedy_instead, is_too_large
+from taskspace.cover.part import part_cover
+from taskspace.cover.prices import (
+    PriceBound,
+    cost_units,
+    join_prices,
+    polished_bound,
+    quick_bound,
+    run_loads,
+)
+from taskspace.cover.primal_dual import PrimalDual
+from taskspace.cover.problem import CoverProblem
+from taskspace.cover.reductions import Core, Reduced, components, reduce_problem
+from taskspace.cover.registry import cover_method
+from taskspace.cover.solvers import has_cp_sat, search_milp
+from taskspace.cover.verify import verify_cover
+from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
+from taskspace.progress import Progress, silent
+from taskspace.questions import Question
+from taskspace.sets import TargetSets
+
+_FIRST_STEPS, _FIRST_ITERATIONS = 1000, 400  # of stage 0; each later one twice that
+N_ROUNDS = 6
+"""Stages before exact search begins, where costs are integers."""
+_GROWTH = 4  # work of an exact stage over that of the one before
+_EXACT_WORK = 1.0  # deterministic seconds of the first one,
+_BESIDE_STEPS = 20_000  # and swaps of the local search after it
+_PROMISING_STEPS, _PROMISING_NODES = 125_000, 50  # likewise, among promising sources
+_FEW_SOURCES = 300  # up to here CP-SAT without LP takes turns with CP-SAT with LP
+_CHEAP_PAIRS = 100_000  # up to here several short searches beat a long one
+_MAX_REFUTED = 1_000_000  # pairs up to which the verifier attacks the bound
+_MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
+
+
+@cover_method("minimum", colour="#E69F00")
+def minimum_cover(
+    problem: Study | TargetSets,
+    question: Question | str | None = None,
+    *,
+    time_limit: float = 60,
+    costs: ArrayLike | None = None,
+    share: float | None = None,
+    target_weights: ArrayLike | None = None,
+    budget: int | None = None,
+    seed: int = 0,
+    include: ArrayLike = (),
+    exclude: ArrayLike = (),
+    progress: Progress | None = None,
+) -> Cover:
+    """Find the cheapest cover, with a proof of how good it is.
+
+    With a share it is the cheapest that serves so much, with a budget the one of so
+    many sources that serves most.
+
+    Args:
+        problem: a study, or the targets that each source serves.
+        question: what is asked of a study.
+        time_limit: processor seconds of the search; tolerance sets are made before,
+            and kernels compiled, once per installation, on top.
+        costs: cost of each source, `> 0`; all 1 where not given.
+        share: share of all targets (of all target weight) that is enough.
+        target_weights: weight of each target, `>= 0`; all 1 where not given.
+        budget: sources at most; not with costs or a share.
+        seed: of the random choices.
+        include: sources that must be selected.
+        exclude: sources that must not be selected.
+        progress: called now and then with where the search stands.
+
+    Returns:
+        The best cover found and the best lower bound proven; verified.
+    """
+    clock, report = Clock(time_limit), progress or silent
+    if budget is not None and (share is not None or costs is not None):
+        raise InvalidInputError(
+            "A budget counts sources, and asks for as many targets as they serve: give "
+            "either budget, or costs and share."
+        )
+    instance = CoverProblem(
+        problem,
+        question,
+        costs=costs,
+        share=share,
+        target_weights=target_weights,
+        budget=budget,
+        include=include,
+        exclude=exclude,
+    )
+    _ = instance.sets  # made before the time counts
+    clock.restart()
+    if all(asked is None for asked in (share, budget, target_weights)):
+        return full_cover(instance, clock, seed=seed, report=report)
+    cover = part_cover(instance, clock, report)
+    _verify(cover, instance, refute_bound=False)
+    return cover
+
+
+def _verify(cover: Cover, instance: CoverProblem, *, refute_bound: bool) -> None:
+    """Raise an error if a cover claims what its sets do not bear out."""
+    verify_cover(
+        cover,
+        instance.sets,
+        instance.costs,
+        target_weights=instance.target_weights,
+        raise_on_failure=True,
+        refute_bound=refute_bound,
+        effort=0,
+    )
+
+
+def full_cover(
+    instance: CoverProblem,
+    clock: Clock,
+    *,
+    seed: int = 0,
+    report: Progress = silent,
+    n_stages: int | None = None,
+) -> Cover:
+    """Return the best cover of all that can be served, with its bound; verified.
+
+    Args:
+        instance: what is asked, without a share and a budget.
+        clock: whose time limit counts.
+        seed: of the random choices.
+        report: called now and then with where the search stands.
+        n_stages: stages of counted work at most; None for as many as time allows.
+    """
+    sets = instance.sets
+    if is_too_large(sets):
+        return greedy_instead(instance, "minimum")
+    cost = instance.scaled_costs
+    reduced = reduce_problem(instance.core, clock)
+    searches = [CoreSearch(part, seed) for part in components(reduced.core)]
+    spent = instance.included_cost + reduced.spent
+
+    def lower() -> Exact:
+        return spent + sum(search.lower for search in searches)
+
+    def tell(phase: str) -> None:
+        best = spent + sum(search.best_cost for search in searches)
+        report("search", cost.in_unit(lower()), cost.in_unit(best), phase)
+
+    stage, reason = 0, "proven optimal"
+    while open_ := [s for s in searches if not (s.is_solved or s.is_final)]:
+        if clock.left <= 0 or stage == n_stages:
+            reason = "time limit" if clock.left <= 0 else "step limit"
+            break
+        for search in open_:
+            search.improve(stage, clock, tell)
+        stage += 1
+    if reason == "proven optimal" and any(s.is_final for s in searches):
+        reason = "nothing is left to search"
+    chosen = [search.core.sources[search.best] for search in searches]
+    priced = [(search.prices, search.core.targets) for search in searches]
+    kinds = [(s.kind == "exact", s.lower, s.kind) for s in searches]
+    cover = instance.cover(
+        "minimum",
+        np.sort(np.concatenate([instance.include, reduced.forced, *chosen])),
+        lower_bound=lower(),
+        lower_bound_kind=max(kinds)[2] if kinds else "reductions",
+        stop_reason=reason,
+        clock=clock,
+        prices=join_prices(cost, priced, reduced.prices),
+    )
+    # To look for cheaper covers again would take longer than the search on large data.
+    small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
+    _verify(cover, instance, refute_bound=small)
+    return cover
+
+
+class CoreSearch:
+    """The best cover and the best bound of one component, improved in turns.
+
+    Args:
+        core: the component.
+        seed: of the random choices.
+    """
+
+    def __init__(self, core: Core, seed: int):
+        self.core = core
+        self.seed = seed
+        self.is_whole = has_whole_costs(core.costs)
+        self.is_final = False  # an exact search ended, and left a gap
+        self._n_pairs = int(core.sets.sizes.sum())
+        self.prices = quick_bound(core.sets, core.costs)
+        self.lower, self.kind = self.prices.value, self.prices.kind
+        self.local = LocalSearch(core.sets, core.costs, seed=seed)
+        self.dual = PrimalDual(core.sets, core.costs)
+        self._found: tuple[Exact | float, NDArray[np.int64]] = (
+            math.inf,
+            np.zeros(0, np.int64),
+        )
+
+    def _best(self) -> tuple[Exact | float, NDArray[np.int64]]:
+        """Cost of the best cover, without rounding, and its sources."""
+        sources = self.local.best
+        cost = total_cost(self.core.costs, sources)
+        return (cost, sources) if cost <= self._found[0] else self._found
+
+    @property
+    def best(self) -> NDArray[np.int64]:
+        """Sources of the best cover, as indices into the core."""
+        return self._best()[1]
+
+    @property
+    def best_cost(self) -> Any:
+        """Cost of the best cover, without rounding."""
+        return self._best()[0]
+
+    def offer(self, sources: NDArray[np.int64]) -> None:
+        """Take a cover if it is the best.
+
+        Args:
+            sources: the cover, as indices into the core.
+        """
+        cost = total_cost(self.core.costs, sources)
+        if cost < self._found[0]:
+            self._found = cost, sources
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether bound and cover meet."""
+        return self.lower >= self.best_cost
+
+    def improve(self, stage: int, clock: Clock, tell: Callable[[str], None]) -> None:
+        """Do the work of one stage, unless the time is up.
+
+        Args:
+            stage: how many stages were there before.
+            clock: whose time limit counts.
+            tell: called with the name of the phase.
+        """
+        n_rounds: float = math.inf
+        if self._n_pairs <= MAX_EXACT_PAIRS:
+            # Where costs are no integers, prices nearly never meet the optimum exactly.
+            n_rounds = N_ROUNDS if self.is_whole else 2
+        if stage < n_rounds:
+            self._search_and_bound(stage, clock, tell)
+        else:
+            self._solve_exactly(stage - int(n_rounds), clock, tell)
+
+    def _search_and_bound(self, k: int, clock: Clock, tell) -> None:
+        # Steps are cheap on small cores: make more of them there.
+        steps = max(_FIRST_STEPS, min(10_000, _CHEAP_PAIRS * 500 // self._n_pairs))
+        tell("local search")
+        if k and self._n_pairs <= _CHEAP_PAIRS:
+            self._begin_again(k)
+        self.local.run(clock, max_steps=steps << k, target=float(self.lower))
+        if not self.is_solved and not self._is_lp_done():
+            tell("lower bounds")
+            self._raise_bound(clock, _FIRST_ITERATIONS << k)
+
+    def _begin_again(self, k: int) -> None:
+        """Leave the local search where it is stuck and begin another one."""
+        self.offer(self.local.best)
+        sets, costs = self.core.sets, self.core.costs
+        self.local = LocalSearch(sets, costs, seed=self.seed + k)
+
+    def _is_lp_done(self) -> bool:
+        """Whether even the exact LP value could not raise the bound.
+
+        A guess in floats about where to spend time; nothing is claimed from it.
+        """
+        if not self.is_whole or math.isinf(self.dual.upper):
+            return self.dual.lower >= (1 - 1e-7) * self.dual.upper
+        return self.lower >= math.ceil(self.dual.upper * (1 - 1e-9))
+
+    def _is_enough(self, lower: float, upper: float) -> bool:
+        if not self.is_whole or math.isinf(upper):
+            return False
+        # The rounded bound is reached, or can be no higher.
+        return math.ceil(lower - 1e-9) >= math.ceil(upper * (1 - 1e-9))
+
+    def _raise_bound(self, clock: Clock, n_iterations: int) -> None:
+        self.dual.run(clock, max_iterations=n_iterations, is_enough=self._is_enough)
+        bound = self._polished()
+        if bound.value > self.prices.value:
+            self.prices = bound
+        if bound.value > self.lower:
+            self.lower, self.kind = bound.value, bound.kind
+
+    def _polished(self) -> PriceBound:
+        sets, costs = self.core.sets, self.core.costs
+        return polished_bound(sets, costs, self.dual.prices, "primal-dual")
+
+    def useful_sources(self) -> NDArray[np.bool_]:
+        """Return sources that a cover better than the best so far may hold.
+
+        With feasible prices y, a cover that holds source s costs at least
+        sum(y) + c_s - load_s; if that is no improvement, s is not needed.
+        """
+        _, _, units, shift = self._polished()
+        sets, costs = self.core.sets, self.core.costs
+        reduced_cost = cost_units(costs, shift) - run_loads(sets, units)
+        goal = self.best_cost - 1 if self.is_whole else self.best_cost
+        room = math.floor(goal * Fraction(2) ** shift) - int(units.sum())
+        return reduced_cost <= room
+
+    def _solve_exactly(self, k: int, clock: Clock, tell) -> None:
+        growth = _GROWTH**k
+        useful = self.useful_sources()
+        if useful.sum() > _MANY_SOURCES * self.core.sets.n_targets:
+            self._search_promising(growth, clock, tell)
+            useful = self.useful_sources()
+        rest = self.core.keep(useful)
+        if not rest.sets.coverable.all():
+            self.claim(self.best_cost)
+        if self.is_solved or clock.left <= 0:
+            return
+        reduced = reduce_problem(rest, clock)
+        is_few = reduced.core.sets.n_sources <= _FEW_SOURCES
+        self._solve(reduced, growth, clock, tell, linear=True)
+        if self.is_solved or clock.left <= 0:
+            return
+        if is_few and has_cp_sat() and self.is_whole:
+            self._solve(reduced, growth, clock, tell, linear=False)
+        else:
+            tell("local search")
+            steps = _BESIDE_STEPS * growth
+            self.local.run(clock, max_steps=steps, target=float(self.lower))
+
+    def _solve(
+        self, reduced: Reduced, growth: int, clock: Clock, tell, *, linear: bool
+    ) -> None:
+        """Search exactly through what no better cover can do without."""
+        tell("exact search")
+        incumbent, sets = self.best_cost, reduced.core.sets
+
+        def on_bound(bound: Exact) -> bool:
+            self.claim(min(bound + reduced.spent, incumbent))
+            tell("exact search")
+            return self.is_solved
+
+        answer = solve_exact(
+            sets,
+            reduced.core.costs,
+            clock=clock,
+            work=_EXACT_WORK * growth,
+            seed=self.seed,
+            on_bound=on_bound,
+            linear=linear,
+        )
+        if answer.sources is not None and sets.union(answer.sources).all():
+            self.offer(self.core.places(reduced.selection(answer.sources)))
+        self.claim(min(answer.lower_bound + reduced.spent, incumbent))
+        self.is_final = answer.is_final and not self.is_solved
+
+    def _search_promising(self, growth: int, clock: Clock, tell) -> None:
+        """Look for a better cover among the sources of least reduced cost."""
+        tell("promising sources")
+        sets, costs = self.core.sets, self.core.costs
+        reduced_cost = costs - run_loads(sets, self.dual.prices)
+        n_promising = min(len(costs), _PROMISING * sets.n_targets)
+        is_promising = (
+            reduced_cost <= np.partition(reduced_cost, n_promising - 1)[n_promising - 1]
+        )
+        is_promising[self.best] = True
+        part = self.core.keep(is_promising)
+        start = part.places(self.core.sources[self.best])
+        local = LocalSearch(part.sets, part.costs, seed=self.seed, start=start)
+        steps = _PROMISING_STEPS * growth
+        local.run(clock, max_steps=steps, target=float(self.lower))
+        self.offer(self.core.places(part.sources[local.best]))
+        if self.is_solved or clock.left <= 0:
+            return
+        tell("promising sources")
+        reduced = reduce_problem(part, clock)
+        nodes = _PROMISING_NODES * growth
+        sources = search_milp(reduced.core.sets, reduced.core.costs, clock, nodes)
+        if sources is not None:
+            self.offer(self.core.places(reduced.selection(sources)))
+
+    def claim(self, bound: Exact) -> None:
+        """Take a bound of an exact search if it is the best.
+
+        Args:
+            bound: no cover of the core costs less.
+        """
+        if bound > self.lower:
+            self.lower, self.kind = bound, "exact"

@@ -1,1 +1,0 @@
-"""Covers over many tolerances: profiles, budgets, curves."""

@@ -1,1 +1,0 @@
-"""Proving again what a cover claims."""

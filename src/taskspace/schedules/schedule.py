@@ -1,0 +1,412 @@
+"""`ts.schedule`: the fewest breakpoints of an interpolated schedule."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from taskspace._util.arrays import Array
+from taskspace._util.clock import Clock
+from taskspace.cover import Cover, minimum_cover
+from taskspace.errors import InvalidInputError
+from taskspace.measured import ErrorBounds
+from taskspace.performance import evaluate_policies
+from taskspace.performance.study import Study
+from taskspace.progress import Progress, silent
+from taskspace.questions import Question, as_question
+from taskspace.schedules.cells import CellLosses, Segments
+from taskspace.schedules.parameters import Structure, structure_of
+from taskspace.schedules.search import Size, search
+from taskspace.schedules.table import Scale, Schedule
+from taskspace.spaces import Axis, Grid
+from taskspace.systems.base import System
+
+MAX_CANDIDATES = {1: 1000, 2: 20}
+"""Candidates per axis of which all schedules are looked at, by the number of axes."""
+MAX_TARGETS = 200_000
+
+
+def schedule(
+    study: Study,
+    question: Question | str,
+    *,
+    table: Schedule | None = None,
+    candidates: int | None = None,
+    between: int = 3,
+    interpolation: Mapping[str, Scale] | Scale | None = None,
+    include: Mapping[str, Sequence[float]] | None = None,
+    size: str | Mapping[str, float] = "vertices",
+    constant_pieces: bool = True,
+    time_limit: float = 60,
+    progress: Progress | None = None,
+) -> Schedule:
+    """Find the fewest breakpoints between which gains are interpolated.
+
+    **Main arguments**
+
+    Args:
+        study: a grid of linear gains, or of PI, PID or static controllers, one per
+            source. Its sources are where breakpoints may be.
+        question: what it means to serve a target, e.g. `"ratio <= 5 %"`.
+        table: a schedule that is in use: its breakpoints are the candidates, in place
+            of the study's sources. The answer is the fewest of them that serve.
+        include: for some axes breakpoints that must be there, among the candidates.
+        candidates: at most so many candidates per axis, evenly thinned; 20 of two
+            axes if left out.
+        between: targets between neighbouring candidates, beside those of the study.
+
+    **Other arguments**
+
+    Args:
+        interpolation: `"linear"` or `"log"`, for all axes or for each; `"log"` on log
+            axes of the study if left out.
+        size: what is to be small: `"vertices"`, their number; `"breakpoints"`, their
+            sum over the axes; or a weight per axis, for a weighted sum.
+        constant_pieces: count the gains that are needed if none is interpolated.
+        time_limit: processor seconds for that count.
+        progress: told what is going on.
+
+    Examples:
+        >>> import taskspace as ts
+        >>> space = ts.Grid(b=(0.1, 1.0, 10))
+        >>> study = ts.evaluate(ts.systems.ScalarLqr(), ts.trainers.Lqr(), space)
+        >>> ts.schedule(study, "ratio <= 5 %").shape
+        (2,)
+    """
+    clock = Clock(time_limit)
+    question = as_question(question)
+    system = check_schedulable(study, question)
+    sources, targets = study.sources, study.targets
+    assert isinstance(sources, Grid)
+    assert isinstance(targets, Grid)
+    if question.error is not None:
+        question.error.columns(targets.names)  # refuses axes that it does not vary
+    scales: dict[str, Scale] = _scales_of(sources, interpolation)
+    if table is None:
+        assert study.policies is not None
+        structure, numbers = structure_of(system, study.policies)
+        numbers = numbers.reshape(*sources.shape, -1)
+        at = {axis.name: axis.values for axis in sources.axes}
+        numbers, at, thinned = _thin(numbers, at, candidates)
+    else:
+        if set(table.names) != set(sources.names):
+            raise InvalidInputError(
+                f"The table must have the axes {', '.join(sources.names)}, but has "
+                f"{', '.join(table.names)}."
+            )
+        order = [table.names.index(name) for name in sources.names]
+        at = {name: table.breakpoints[name] for name in sources.names}
+        numbers = np.moveaxis(table.gains, order, range(len(order)))
+        structure, thinned = table.structure, False
+        scales.update(table.interpolation)
+    _check_interpolation(at, scales)
+    axes = [
+        _segments(axis, at[axis.name], between, scales, question, include)
+        for axis in targets.axes
+    ]
+    shape = [len(axis.measured) for axis in axes]
+    if prod(shape) > MAX_TARGETS:
+        raise InvalidInputError(
+            f"A schedule is judged at up to {MAX_TARGETS:,} targets, but there are "
+            f"{' × '.join(map(str, shape))}. Ask with fewer targets, or between=0."
+        )
+    space = _space_of(targets.names, [axis.true for axis in axes])
+    contexts = _rows_of(system, targets.names, [axis.true for axis in axes])
+    cells = CellLosses(
+        system,
+        question,
+        structure,
+        numbers,
+        axes,
+        contexts,
+        _best_scores(study, question, contexts, between),
+        progress or silent,
+    )
+    measure = _size_of(size, targets.names)
+    found = search(cells, question.epsilon, measure)
+    n_candidates = " × ".join(str(axis.n) for axis in axes)
+    bound_of = f"{n_candidates} candidates on {' × '.join(map(str, shape))} targets"
+    if found.breakpoints is None:
+        raise InvalidInputError(_no_schedule(cells, question, bound_of))
+    chosen = found.breakpoints
+    paths = [axis.path(points) for axis, points in zip(axes, chosen, strict=True)]
+    mesh = np.stack(np.meshgrid(*paths, indexing="ij"), -1).reshape(-1, len(axes))
+    worst, where = cells.worst(mesh, np.inf)
+    place = int(where[worst.argmax()])
+    counts = tuple(map(len, chosen))
+    total = measure(counts)
+    notes = []
+    if thinned:
+        notes.append(
+            f"Breakpoints were sought among {n_candidates} of the "
+            f"{' × '.join(map(str, sources.shape))} sources."
+        )
+    if question.error is not None:
+        notes.append(
+            "At targets the measured context is the true one and the ends of its "
+            "error; certify looks at all of them."
+        )
+    pieces = None
+    if constant_pieces and space is not None and question.error is None:
+        cover = _constant_cover(system, structure, numbers, space, question, clock)
+        if len(cover.uncoverable):
+            notes.append(
+                f"Gains constant on pieces: {len(cover.uncoverable):,} targets "
+                "are served by none of the candidates."
+            )
+        else:
+            pieces = int(cover.lower_bound), cover.size
+    return Schedule(
+        {name: at[name][list(c)] for name, c in zip(at, chosen, strict=True)},
+        numbers[np.ix_(*chosen)],
+        structure,
+        scales,
+        question,
+        lower_bound=int(np.ceil(found.lower_bound)),
+        optimal=bool(found.lower_bound >= total),
+        bound_of=bound_of,
+        worst=float(worst.max()),
+        worst_context=dict(
+            zip(
+                targets.names,
+                (
+                    float(axis.true[i])
+                    for axis, i in zip(
+                        axes, np.unravel_index(place, shape), strict=True
+                    )
+                ),
+                strict=True,
+            )
+        ),
+        constant_pieces=pieces,
+        provenance=question.provenance_of(study),
+        notes=tuple(notes),
+        seconds=clock.seconds,
+    )
+
+
+def check_schedulable(study: Study, question: Question) -> System:
+    """Return the system of a study; refuse what has no schedule, in a sentence.
+
+    Args:
+        study: what is known.
+        question: what is asked.
+    """
+    if any(demand.rule.compares_with_home for demand in question.demands):
+        raise InvalidInputError(
+            "signed compares a policy with its own score at its source, and an "
+            "interpolated policy has no source. Ask for regret, ratio or a level."
+        )
+    if study.system is None or study.policies is None:
+        raise InvalidInputError(
+            "An interpolated policy is a new one at every context, so its score must "
+            "be computed: a schedule needs a system and policies, not a table alone."
+        )
+    if not isinstance(study.sources, Grid) or not isinstance(study.targets, Grid):
+        raise InvalidInputError(
+            "A schedule has breakpoints per axis, so sources and targets must be "
+            "grids, but these are points."
+        )
+    if study.sources.names != study.targets.names:
+        raise InvalidInputError(
+            "Sources and targets must vary the same axes, but they vary "
+            f"{', '.join(study.sources.names)} and {', '.join(study.targets.names)}."
+        )
+    if study.n_policies != 1:
+        raise InvalidInputError(
+            "A schedule interpolates one policy per source, but each source has "
+            f"{study.n_policies}. Train one, e.g. with Lqr()."
+        )
+    return study.require_system()
+
+
+def _scales_of(
+    sources: Grid, interpolation: Mapping[str, Scale] | Scale | None
+) -> dict[str, Scale]:
+    if interpolation is None:
+        return {a.name: "log" if a.scale == "log" else "linear" for a in sources.axes}
+    if isinstance(interpolation, str):
+        return dict.fromkeys(sources.names, interpolation)
+    for name in interpolation:
+        if name not in sources.names:
+            raise InvalidInputError(
+                f"interpolation is by axis, {', '.join(sources.names)}, but got "
+                f"{name!r}."
+            )
+    return _scales_of(sources, None) | dict(interpolation)
+
+
+def _check_interpolation(at: Mapping[str, Array], scales: Mapping[str, Scale]) -> None:
+    for name, scale in scales.items():
+        if scale not in ("linear", "log"):
+            raise InvalidInputError(
+                f"interpolation must be 'linear' or 'log', but got {scale!r}."
+            )
+        if scale == "log" and at[name][0] <= 0:
+            raise InvalidInputError(
+                f"{name} must be positive to interpolate in log, but the first "
+                f"candidate is {at[name][0]:g}."
+            )
+
+
+def _thin(
+    numbers: Array, at: dict[str, Array], candidates: int | None
+) -> tuple[Array, dict[str, Array], bool]:
+    """Return at most so many candidates per axis, evenly spread, with both ends."""
+    if candidates is not None and candidates < 1:
+        raise InvalidInputError(
+            f"candidates >= 1 must hold, but got candidates={candidates}."
+        )
+    varying = sum(len(x) > 1 for x in at.values())
+    most = candidates or MAX_CANDIDATES.get(max(varying, 1), 9)
+    kept = [
+        np.unique(np.round(np.linspace(0, len(x) - 1, min(most, len(x)))).astype(int))
+        for x in at.values()
+    ]
+    thinned = any(len(k) < len(x) for k, x in zip(kept, at.values(), strict=True))
+    some = {name: x[k] for (name, x), k in zip(at.items(), kept, strict=True)}
+    return numbers[np.ix_(*kept)], some, thinned
+
+
+def _segments(
+    targets: Axis,
+    candidates: Array,
+    between: int,
+    scales: Mapping[str, Scale],
+    question: Question,
+    include: Mapping[str, Sequence[float]] | None,
+) -> Segments:
+    """Return the segments of an axis, with the targets that they must serve."""
+    if isinstance(between, bool) or not isinstance(between, int) or between < 0:
+        raise InvalidInputError(f"between >= 0 must hold, but got {between!r}.")
+    name = targets.name
+    low, high = targets.values[0], targets.values[-1]
+    shares = np.arange(1, between + 1) / (between + 1)
+    if scales[name] == "log":
+        logs = np.log(candidates)
+        added = np.exp(logs[:-1, None] + shares * np.diff(logs)[:, None]).ravel()
+    else:
+        added = (candidates[:-1, None] + shares * np.diff(candidates)[:, None]).ravel()
+    added = added[(added > low) & (added < high)]
+    true = np.unique(np.concatenate([targets.values, added]))
+    measured = true
+    if question.error is not None:
+        measured, true = _measured(question.error, name, true)
+    must = []
+    for value in (include or {}).get(name, ()):
+        place = np.flatnonzero(np.isclose(candidates, value, rtol=1e-9, atol=0))
+        if not len(place):
+            raise InvalidInputError(
+                f"A breakpoint that must be there must be a candidate, but {name} = "
+                f"{value:g} is none of {', '.join(f'{x:.6g}' for x in candidates)}."
+            )
+        must.append(int(place[0]))
+    return Segments(candidates, measured, true, scales[name], tuple(sorted(set(must))))
+
+
+def _measured(error: ErrorBounds, name: str, true: Array) -> tuple[Array, Array]:
+    """Return what may be measured, the ends and the truth, with the true values."""
+    own = ErrorBounds(tuple(pair for pair in error.axes if pair[0] == name))
+    if not own.axes:
+        return true, true
+    pairs = []
+    for x in true[:, None]:
+        low, high = own.measured_range([name], x, x)
+        pairs += [(low[0], x[0]), (x[0], x[0]), (high[0], x[0])]
+    measured, behind = np.unique(np.array(pairs), axis=0).T
+    return measured, behind
+
+
+def _space_of(names: Sequence[str], values: Sequence[Array]) -> Grid | None:
+    """Return the targets as a grid; None if a coordinate is there twice."""
+    if any(len(np.unique(x)) < len(x) for x in values):
+        return None
+    axes = {n: Axis(n, values=x) for n, x in zip(names, values, strict=True)}
+    return Grid(**axes)
+
+
+def _rows_of(system: System, names: Sequence[str], values: Sequence[Array]) -> Array:
+    """Return full context rows of all combinations, the last axis fastest."""
+    mesh = np.stack(np.meshgrid(*values, indexing="ij"), -1).reshape(-1, len(names))
+    rows = np.empty((len(mesh), len(system.axes)))
+    for column, axis in enumerate(system.axes):
+        rows[:, column] = axis.default
+        if axis.name in names:
+            rows[:, column] = mesh[:, names.index(axis.name)]
+    return rows
+
+
+def _best_scores(
+    study: Study, question: Question, contexts: Array, between: int
+) -> Array:
+    """Return the best score at each target, NaN where it is not known or not needed."""
+    if not any(demand.rule.compares_with_best for demand in question.demands):
+        return np.full(len(contexts), np.nan)
+    best = study.require_system().optimum(contexts)
+    if best is not None:
+        return best
+    if between:
+        raise InvalidInputError(
+            "regret and ratio compare with the best score, which is known at the "
+            "study's targets only. Ask with between=0 to judge a schedule there, or "
+            "ask for a level."
+        )
+    known = study.table["best_known"].values
+    if len(known) != len(contexts):
+        raise InvalidInputError(
+            "The best scores are known at the study's targets only, which an error of "
+            "the measured context leaves. Ask for a level instead."
+        )
+    return known
+
+
+def _size_of(size: str | Mapping[str, float], names: Sequence[str]) -> Size:
+    if size == "vertices":
+        return lambda counts: float(prod(counts))
+    if size == "breakpoints":
+        return lambda counts: float(sum(counts))
+    if (
+        not isinstance(size, Mapping)
+        or set(size) != set(names)
+        or not all(weight > 0 for weight in size.values())
+    ):
+        raise InvalidInputError(
+            "size must be 'vertices', 'breakpoints', or a positive weight for each of "
+            f"{', '.join(names)}, but got {size!r}."
+        )
+    weights = [float(size[name]) for name in names]
+    return lambda counts: float(np.dot(weights, counts))
+
+
+def _constant_cover(
+    system: System,
+    structure: Structure,
+    numbers: Array,
+    targets: Grid,
+    question: Question,
+    clock: Clock,
+) -> Cover:
+    """Return the fewest of the candidates if none is interpolated."""
+    flat = numbers.reshape(-1, numbers.shape[-1])
+    policies = structure.policies(flat[np.isfinite(flat).all(-1)][:, None])
+    study = evaluate_policies(system, policies, targets)
+    return minimum_cover(study, question, time_limit=clock.left)
+
+
+def _no_schedule(cells: CellLosses, question: Question, bound_of: str) -> str:
+    """Return why no schedule serves, with a target that even all candidates fail."""
+    every = [axis.path(range(axis.n)) for axis in cells.axes]
+    mesh = np.stack(np.meshgrid(*every, indexing="ij"), -1)
+    losses, where = cells.worst(mesh.reshape(-1, len(cells.axes)), np.inf)
+    worst = int(losses.argmax())
+    said = f"No schedule of {bound_of} has {question}."
+    if where[worst] < 0:
+        return f"{said} A source failed: leave it out, or take other sources."
+    row = cells.contexts[where[worst]]
+    place = ", ".join(
+        f"{axis.name} = {x:.6g}" for axis, x in zip(cells.system.axes, row, strict=True)
+    )
+    return (
+        f"{said} With all candidates as breakpoints the loss is {losses[worst]:.4g} at "
+        f"{place}. Take more candidates there, or ask for less."
+    )

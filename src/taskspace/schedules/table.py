@@ -1,0 +1,406 @@
+"""The schedule itself: numbers at breakpoints, interpolated between them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from taskspace._util.arrays import Array
+from taskspace._util.words import round_to_side
+from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.policies import Policy
+from taskspace.questions import Question
+from taskspace.schedules.parameters import Structure
+
+Scale = Literal["linear", "log"]
+FORMAT = "taskspace-schedule"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Numbers of a controller at breakpoints, interpolated multilinearly between them.
+
+    Beyond the first and the last breakpoint of an axis the numbers stay as they are at
+    that breakpoint. On an axis with `"log"` the interpolation is linear in log θ.
+
+    Args:
+        breakpoints: for each axis its breakpoints, ascending.
+        gains: numbers at every vertex, shape `(*shape, len(structure.names))`.
+        structure: how a policy is made from these numbers.
+        interpolation: for each axis `"linear"` or `"log"`.
+        question: what it was made for, None for a table that was given.
+        lower_bound: no fewer vertices do, of the candidates, on the targets.
+        optimal: whether that is the number of vertices.
+        bound_of: what the bound is about, e.g. `"16 × 16 candidates, 61 × 61 targets"`.
+        worst: the largest loss at a target.
+        worst_context: where that is.
+        constant_pieces: lower and upper bound on the number of constant gains, of the
+            same candidates, that serve the same targets; None where not counted.
+        size_of_candidates: for designed gains the fewest vertices of candidates.
+        provenance: where the losses come from.
+        notes: what else to know.
+        seconds: wall-clock time.
+    """
+
+    breakpoints: dict[str, Array]
+    gains: Array
+    structure: Structure
+    interpolation: dict[str, Scale]
+    question: Question | None = None
+    lower_bound: int = 1
+    optimal: bool = False
+    bound_of: str = ""
+    worst: float = np.nan
+    worst_context: dict[str, float] = field(default_factory=dict)
+    constant_pieces: tuple[int, int] | None = None
+    size_of_candidates: int | None = None
+    provenance: str = ""
+    notes: tuple[str, ...] = ()
+    seconds: float = field(default=0.0, repr=False)
+
+    @classmethod
+    def of_gains(
+        cls,
+        breakpoints: Mapping[str, ArrayLike],
+        gains: ArrayLike,
+        interpolation: Mapping[str, Scale] | Scale = "linear",
+    ) -> "Schedule":
+        """Return a table of state feedback gains that is in use somewhere.
+
+        Args:
+            breakpoints: for each axis its breakpoints, ascending.
+            gains: K at every vertex, shape `(*shape, n_inputs, n_states)`.
+            interpolation: `"linear"` or `"log"`, for all axes or for each.
+
+        Examples:
+            >>> table = Schedule.of_gains({"speed": [1, 3]}, [[[2.0]], [[4.0]]])
+            >>> table(speed=2).gain.tolist()
+            [[3.0]]
+        """
+        axes = {name: np.array(x, np.float64) for name, x in breakpoints.items()}
+        table = np.array(gains, np.float64)
+        shape = tuple(map(len, axes.values()))
+        if table.shape[:-2] != shape or table.ndim != len(shape) + 2:
+            raise InvalidInputError(
+                f"gains must have shape {(*shape, 'n_inputs', 'n_states')}, one K per "
+                f"vertex of the breakpoints, but have {table.shape}."
+            )
+        size = table.shape[-2:]
+        names = tuple(f"K[{i + 1},{j + 1}]" for i, j in np.ndindex(size))
+        made = cls(
+            axes,
+            table.reshape(*shape, -1),
+            Structure(names, size, is_gain=True),
+            _scales(axes, interpolation),
+        )
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Refuse breakpoints and numbers that make no schedule."""
+        for name, values in self.breakpoints.items():
+            if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
+                raise InvalidInputError(
+                    f"Breakpoints of {name} must be finite numbers, at least one, but "
+                    f"got {values.tolist()}."
+                )
+            if (np.diff(values) <= 0).any():
+                raise InvalidInputError(
+                    f"Breakpoints of {name} must ascend, but got {values.tolist()}."
+                )
+            if self.interpolation[name] == "log" and values[0] <= 0:
+                raise InvalidInputError(
+                    f"Breakpoints of {name} must be positive to interpolate in log, "
+                    f"but got {values[0]:g}."
+                )
+        if not np.isfinite(self.gains).all():
+            raise InvalidInputError("Numbers of a schedule must be finite.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the axes."""
+        return tuple(self.breakpoints)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Breakpoints per axis."""
+        return tuple(map(len, self.breakpoints.values()))
+
+    @property
+    def size(self) -> int:
+        """Number of vertices: rows of the table."""
+        return prod(self.shape)
+
+    @property
+    def policies(self) -> Policy:
+        """The policies at the vertices, a stack with one leading dim."""
+        return self.structure.policies(self.gains.reshape(self.size, -1))
+
+    def __call__(
+        self, context: Mapping[str, float] | None = None, /, **values: float
+    ) -> Policy:
+        """Return the policy at a context.
+
+        Args:
+            context: the value of every axis by name; or as keywords.
+            values: likewise.
+        """
+        context = {**(context or {}), **values}
+        missing = [name for name in self.names if name not in context]
+        if missing:
+            raise InvalidInputError(
+                f"The context must name {', '.join(self.names)}, but {missing[0]} is "
+                "missing."
+            )
+        row = np.array([[float(context[name]) for name in self.names]])
+        return self.structure.policies(self.numbers_at(row)[0])
+
+    def numbers_at(self, rows: Array) -> Array:
+        """Return the interpolated numbers, NaN where a coordinate is NaN.
+
+        Args:
+            rows: contexts, one column per axis of the schedule.
+        """
+        places = [
+            _place(np.asarray(rows[:, i]), values, self.interpolation[name])
+            for i, (name, values) in enumerate(self.breakpoints.items())
+        ]
+        return interpolate(self.gains, places)
+
+    # --- sentences and plain values -------------------------------------------------
+
+    def __str__(self) -> str:
+        """Return the answer, then the table."""
+        return "\n".join([*self.answer, "", *self.rows])
+
+    def __repr__(self) -> str:
+        """Return the schedule in one line."""
+        asked = "" if self.question is None else f", {self.question}"
+        return f"Schedule({' × '.join(map(str, self.shape))} breakpoints{asked})"
+
+    @property
+    def answer(self) -> list[str]:
+        """How few vertices, what is proven of the number, and what stands beside it."""
+        shape = " × ".join(map(str, self.shape))
+        count = f"{self.size} vertices ({shape} breakpoints)"
+        if len(self.shape) == 1:
+            count = f"{self.size} breakpoint{'s' * (self.size != 1)}"
+        if self.question is None:
+            return [f"A schedule of {count}."]
+        kind = "" if self.provenance == "exact" else " on the estimated losses"
+        if self.optimal:
+            bound = f"no fewer of {self.bound_of}{kind}"
+        else:
+            bound = f"at least {self.lower_bound} of {self.bound_of}{kind}"
+        worst = round_to_side(self.worst, up=True, digits=4)
+        where = ", ".join(f"{k} = {x:.6g}" for k, x in self.worst_context.items())
+        said = [f"{count}: {self.question}; {bound}."]
+        said.append(f"The largest loss at a target is {worst}, at {where}.")
+        if self.constant_pieces is not None:
+            low, high = self.constant_pieces
+            pieces = str(low) if low == high else f"{low} to {high}"
+            said.append(f"Gains that are constant on pieces: {pieces}.")
+        if self.size_of_candidates is not None:
+            said.append(f"With the candidates' own gains: {self.size_of_candidates}.")
+        return [*said, *self.notes]
+
+    @property
+    def rows(self) -> list[str]:
+        """The table, one line per vertex."""
+        lines = []
+        for index in product(*map(range, self.shape)):
+            at = ", ".join(
+                f"{name} = {self.breakpoints[name][i]:.6g}"
+                for name, i in zip(self.names, index, strict=True)
+            )
+            numbers = zip(self.structure.names, self.gains[index], strict=True)
+            lines.append(f"{at}: " + ", ".join(f"{n} = {x:.6g}" for n, x in numbers))
+        scales = {self.interpolation[name] for name in self.names}
+        how = " and ".join(sorted(scales))
+        if len(scales) > 1:
+            how = ", ".join(f"{n} {s}" for n, s in self.interpolation.items())
+        return [*lines, f"Interpolated: {how}; constant beyond the ends."]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schedule as plain values, which `from_dict` reads."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "ask": None if self.question is None else str(self.question),
+            "size": self.size,
+            "shape": list(self.shape),
+            "breakpoints": {k: x.tolist() for k, x in self.breakpoints.items()},
+            "gains": self.gains.tolist(),
+            "structure": {
+                "names": list(self.structure.names),
+                "shape": list(self.structure.shape),
+                "is_gain": self.structure.is_gain,
+                "setpoint_weight": self.structure.setpoint_weight,
+            },
+            "interpolation": dict(self.interpolation),
+            "lower_bound": self.lower_bound,
+            "optimal": self.optimal,
+            "bound_of": self.bound_of,
+            "worst": None if np.isnan(self.worst) else self.worst,
+            "worst_context": self.worst_context,
+            "constant_pieces": (
+                None if self.constant_pieces is None else list(self.constant_pieces)
+            ),
+            "size_of_candidates": self.size_of_candidates,
+            "provenance": self.provenance,
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Schedule":
+        """Return the schedule that `to_dict` wrote.
+
+        Args:
+            values: plain values.
+        """
+        if values.get("format") != FORMAT or values.get("version") != VERSION:
+            raise InvalidInputError(
+                f"A schedule must have format {FORMAT!r} and version {VERSION}, but "
+                f"got {values.get('format')!r} and {values.get('version')!r}."
+            )
+        try:
+            asked, pieces = values["ask"], values["constant_pieces"]
+            structure = Structure(
+                tuple(values["structure"]["names"]),
+                tuple(values["structure"]["shape"]),
+                bool(values["structure"]["is_gain"]),
+                float(values["structure"]["setpoint_weight"]),
+            )
+            made = cls(
+                {k: np.array(x, np.float64) for k, x in values["breakpoints"].items()},
+                np.array(values["gains"], np.float64),
+                structure,
+                _scales(values["breakpoints"], values["interpolation"]),
+                None if asked is None else Question(asked),
+                int(values["lower_bound"]),
+                bool(values["optimal"]),
+                str(values["bound_of"]),
+                np.nan if values["worst"] is None else float(values["worst"]),
+                {str(k): float(x) for k, x in values["worst_context"].items()},
+                None if pieces is None else (int(pieces[0]), int(pieces[1])),
+                values["size_of_candidates"],
+                str(values["provenance"]),
+                tuple(map(str, values["notes"])),
+                float(values["seconds"]),
+            )
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            TaskspaceError,
+        ) as error:
+            raise InvalidInputError(
+                f"The file is no whole schedule: {type(error).__name__}: {error}."
+            ) from error
+        made.check()
+        if made.gains.shape != (*made.shape, len(structure.names)):
+            raise InvalidInputError(
+                f"Numbers of a schedule must have shape {made.shape} with "
+                f"{len(structure.names)} each, but have {made.gains.shape}."
+            )
+        return made
+
+    def save(self, path: str | Path) -> None:
+        """Write the schedule as JSON.
+
+        Args:
+            path: of the file.
+        """
+        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Schedule":
+        """Read what `save` wrote.
+
+        Args:
+            path: of the file.
+        """
+        try:
+            values = json.loads(Path(path).read_text())
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"{path} is no schedule: {error}.") from error
+        return cls.from_dict(values if isinstance(values, dict) else {})
+
+
+def _scales(
+    names: Mapping[str, Any], interpolation: Mapping[str, Scale] | Scale
+) -> dict[str, Scale]:
+    """Return the interpolation of every axis, checked."""
+    if isinstance(interpolation, str):
+        interpolation = dict.fromkeys(names, interpolation)
+    if set(interpolation) != set(names) or not all(
+        scale in ("linear", "log") for scale in interpolation.values()
+    ):
+        raise InvalidInputError(
+            f"interpolation must be 'linear' or 'log' for {', '.join(names)}, but got "
+            f"{dict(interpolation)!r}."
+        )
+    return {name: interpolation[name] for name in names}
+
+
+Place = tuple[Any, Any, Any]
+"""Of each context on one axis: the breakpoints on both sides, and how far it is from
+the first to the second."""
+
+
+def _place(values: Array, breakpoints: Array, scale: Scale) -> Place:
+    """Return between which breakpoints values lie, and how far from the first."""
+    inside = np.clip(values, breakpoints[0], breakpoints[-1])
+    low = np.clip(
+        np.searchsorted(breakpoints, inside, "right") - 1,
+        0,
+        max(len(breakpoints) - 2, 0),
+    )
+    high = np.minimum(low + 1, len(breakpoints) - 1)
+    return low, high, share(inside, breakpoints[low], breakpoints[high], scale)
+
+
+def share(values: Array, low: Array, high: Array, scale: Scale) -> Array:
+    """Return how far values are from `low` to `high`, 0 where these are the same.
+
+    Args:
+        values: within them.
+        low: the breakpoints below.
+        high: the breakpoints above.
+        scale: of the axis.
+    """
+    if scale == "log":
+        values, low, high = np.log(values), np.log(low), np.log(high)
+    apart = high - low
+    return np.where(apart > 0, (values - low) / np.where(apart > 0, apart, 1.0), 0.0)
+
+
+def interpolate(table: Array, places: list[Place]) -> Array:
+    """Return the multilinear interpolation of a table, the last axis first.
+
+    Args:
+        table: shape `(*shape, number)`.
+        places: of each axis.
+
+    Returns:
+        Shape `(context, number)`.
+    """
+    corners = np.stack(
+        [
+            table[tuple(place[side] for place, side in zip(places, sides, strict=True))]
+            for sides in product((0, 1), repeat=len(places))
+        ]
+    )
+    for _, _, t in reversed(places):
+        weight = t[:, None]
+        corners = (1 - weight) * corners[0::2] + weight * corners[1::2]
+    return corners[0]

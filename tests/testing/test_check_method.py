@@ -1,0 +1,82 @@
+"""Our cover methods keep their promises, and wrong ones are found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import taskspace as ts
+from taskspace.cover import METHODS, CoverProblem, cover_method
+from taskspace.testing import assert_method, check_method
+
+
+@pytest.fixture
+def register(monkeypatch):
+    """Register a method for one test."""
+    for name in ("own",):
+        monkeypatch.delitem(METHODS, name, raising=False)
+    monkeypatch.setitem(METHODS, "own", METHODS["greedy"])  # removed afterwards
+    return cover_method("own", colour="#999999")
+
+
+@pytest.mark.parametrize("method", ["greedy", "local", "minimum", "uniform", "random"])
+def test_our_methods_keep_their_promises(method):
+    assert_method(method)
+    assert {check.check for check in check_method(method, n_problems=1)} >= {"bound"}
+
+
+def wrong_checks() -> set[str]:
+    return {check.check for check in check_method("own") if check.ok is False}
+
+
+def test_a_right_method_of_a_user_passes(register):
+    @register
+    def everything(problem, question=None, *, exclude=()):
+        asked = CoverProblem(problem, question, exclude=exclude)
+        return asked.cover(
+            "own", asked.free, lower_bound=0, lower_bound_kind="none", stop_reason=""
+        )
+
+    assert_method("own")
+    study = ts.study_from([[1.0, 0.0], [0.0, 1.0]])
+    cover = ts.cover.find_cover(study, ts.Question("regret <= 0.5"), method="own")
+    assert cover.sources.tolist() == [0, 1]
+
+
+def test_a_method_that_leaves_targets_is_found(register):
+    register(lambda problem, question=None: ts.greedy_cover(problem, budget=1))
+    assert "cover" in wrong_checks()
+
+
+def test_a_bound_that_is_too_high_is_found(register):
+    def proud(problem, question=None):
+        cover = ts.greedy_cover(problem)
+        return replace(cover, lower_bound=cover.size, optimal=True)
+
+    register(proud)
+    assert wrong_checks() == {"bound"}
+
+
+def test_options_that_are_taken_and_not_kept_are_found(register):
+    @register
+    def deaf(problem, question=None, *, include=(), exclude=()):
+        return ts.greedy_cover(problem)
+
+    assert wrong_checks() >= {"include", "exclude"}
+
+
+def test_ties_that_go_to_the_last_are_found(register):
+    def last(problem, question=None):
+        cover = ts.cover.random_cover(problem, seed=0)
+        assignment = np.full(cover.n_targets, -1)
+        for source in np.sort(cover.sources):
+            assignment[problem.row(int(source))] = source
+        return replace(cover, assignment=assignment)
+
+    register(last)
+    assert wrong_checks() == {"ties"}
+
+
+def test_a_method_that_returns_no_cover_is_found(register):
+    register(lambda problem, question=None: [0])
+    assert wrong_checks() == {"cover"}
