@@ -381,7 +381,7 @@ def test_what_is_no_question_is_refused_in_words(study, asked):
 def test_a_cover_of_another_study_makes_no_library(study):
     other = ts.study_from(np.zeros((2, 3)))
     foreign = ts.minimum_cover(other, REGRET)
-    with pytest.raises(InvalidInputError, match="it speaks of 2 and 3"):
+    with pytest.raises(InvalidInputError, match="2 sources and 3 targets"):
         ts.library(study, foreign)
     with pytest.raises(InvalidInputError, match="For a file use"):
         ts.study_from("table.csv")

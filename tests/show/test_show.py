@@ -280,6 +280,18 @@ def test_the_title_of_boxes_stays_true():
     assert boxes_title(none).endswith("is certified nowhere in the box")
 
 
+def test_the_picture_of_a_design_shows_every_target_once():
+    space = ts.Grid(k=(0.1, 8.0, 4), c=(0.1, 8.0, 4))
+    system = ts.systems.MassSpringDamper()
+    made = ts.design(system, space, "regret <= 0.5", time_limit=5.0)
+    (axes,) = ts.show.gains(made).axes
+    drawn = np.concatenate([np.asarray(c.get_offsets()) for c in axes.collections])
+    optimal = system.optimal_gain(system.contexts(space))[0].reshape(-1, 2)
+    assert sorted(drawn.tolist()) == sorted(optimal.tolist())
+    stars = [line.get_xydata()[0].tolist() for line in axes.lines[1:]]
+    assert stars == made.gains.reshape(-1, 2).tolist()
+
+
 def test_a_long_tolerance_is_rounded_to_the_true_side():
     for text in ("regret <= 0.123456789", "score >= 0.123456789"):
         question = ts.Question(text)

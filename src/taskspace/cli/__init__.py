@@ -25,7 +25,7 @@ from taskspace.errors import MissingExtraError, TaskspaceError
 __all__ = ["app", "main"]
 
 GROUPS = {
-    "Ask: how many policies, and which": ("cover", "profile"),
+    "Ask: how many policies, and which": ("cover", "profile", "schedule"),
     "Train and design": ("run", "select", "design", "init", "doctor"),
     "Prove": ("certify", "verify"),
     "Deploy": ("export", "evaluate"),

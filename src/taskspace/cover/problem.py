@@ -163,11 +163,6 @@ class CoverProblem:
         return self.sets.union(self.include)
 
     @property
-    def served_by_any(self) -> NDArray[np.bool_]:
-        """Targets that some source serves, of those that may be selected."""
-        return self.free_sets.coverable | self.included_targets
-
-    @property
     def open_targets(self) -> NDArray[np.bool_]:
         """Targets that free sources have to serve."""
         return self.free_sets.coverable & ~self.included_targets

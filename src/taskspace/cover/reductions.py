@@ -154,7 +154,23 @@ def components(core: Core) -> list[Core]:
     """
     if core.sets.n_targets == 0:
         return []
-    of_source, of_target = _find_parts(core.sets.arrays, core.sets.n_targets)
+    from scipy import sparse
+    from scipy.sparse.csgraph import connected_components
+
+    # Neighbours that a run joins are one block of targets; a source joins its blocks.
+    offsets, starts, stops = core.sets.arrays
+    n_targets, n_sources = core.sets.n_targets, core.sets.n_sources
+    joins = np.bincount(starts, minlength=n_targets)
+    joins -= np.bincount(stops - 1, minlength=n_targets)
+    block = np.append(0, np.cumsum(np.cumsum(joins)[:-1] <= 0))
+    n_blocks = int(block[-1]) + 1
+    owners = n_blocks + np.repeat(np.arange(n_sources), np.diff(offsets))
+    graph = sparse.coo_array(
+        (np.ones(len(starts), bool), (owners, block[starts])),
+        shape=(n_blocks + n_sources,) * 2,
+    )
+    labels = connected_components(graph, directed=False)[1]
+    of_source, of_target = labels[n_blocks:], labels[block]
     parts = np.unique(of_target)
     if len(parts) == 1 and (of_source == parts[0]).all():
         return [core]
@@ -196,41 +212,6 @@ def _drop_dominated_targets(core: Core) -> Core:
 
 
 # --- compiled kernels -------------------------------------------------------------
-
-
-@numba.njit(cache=True)
-def _root(parent, t):
-    while parent[t] != t:
-        parent[t] = parent[parent[t]]
-        t = parent[t]
-    return t
-
-
-@numba.njit(cache=True)
-def _find_parts(sets, n_targets):
-    """Return a label for each source, -1 without targets, and for each target."""
-    off, sta, sto = sets
-    joined = np.zeros(n_targets + 1, np.int64)  # runs that begin less runs that end
-    for r in range(len(sta)):
-        joined[sta[r]] += 1
-        joined[sto[r] - 1] -= 1
-    parent = np.arange(n_targets)
-    n_open = 0
-    for t in range(n_targets - 1):
-        n_open += joined[t]
-        if n_open > 0:
-            parent[t + 1] = parent[t]
-    for s in range(len(off) - 1):
-        for r in range(off[s] + 1, off[s + 1]):
-            a, b = _root(parent, sta[r - 1]), _root(parent, sta[r])
-            parent[max(a, b)] = min(a, b)
-    of_source = np.full(len(off) - 1, -1)
-    for s in range(len(off) - 1):
-        if off[s] < off[s + 1]:
-            of_source[s] = _root(parent, sta[off[s]])
-    for t in range(n_targets):
-        parent[t] = _root(parent, t)
-    return of_source, parent
 
 
 @numba.njit(cache=True)

@@ -122,52 +122,73 @@ def search(cells: CellLosses, limit: float, size: Size) -> Found:
 
 
 def _one_axis(cells: CellLosses, limit: float, size: Size) -> Found:
-    """Return the fewest breakpoints of one axis, in layers from both ends.
+    """Return the fewest breakpoints of one axis, layer by layer.
 
-    Segments are judged when they are needed: those from the candidates that n
-    breakpoints reach to those that serve all above them, then the others.
+    A layer holds the candidates that n breakpoints reach, and no fewer. Segments are
+    judged when they are needed, the short ones first: one that is good is enough.
     """
     axis = cells.axes[0]
-    n = axis.n
-    one = np.arange(n)
+    n, paths = axis.n, Paths(axis)
     losses = np.full(len(axis.holds), np.inf)
-    for ends in (axis.below(one), axis.above(one)):
-        losses[ends] = cells.worst(ends[:, None], limit)[0]
-    losses[~axis.allowed] = np.inf
-    paths = Paths(axis)
+    ends = np.arange(2 * n)
+    ends = ends[axis.allowed[ends]]
+    losses[ends] = cells.worst(ends[:, None], limit)[0]
     last = np.flatnonzero(losses[n : 2 * n] <= limit)
-    reached = np.zeros(n, np.bool_)
+    open_nodes = np.ones(n, np.bool_)
     front = np.flatnonzero(losses[:n] <= limit)
     while len(front) and len(last):
-        # Is there an end within one more breakpoint?
-        _judge(cells, losses, axis, front, last, limit)
-        if (path := paths.fewest(losses, limit)) is not None:
+        path = paths.fewest(losses, limit)
+        if path is None:  # is there an end within one more breakpoint?
+            _judge(cells, losses, front, last, limit, per_end=False)
+            path = paths.fewest(losses, limit)
+        if path is not None:
             return Found((path,), size([len(path)]))
-        reached[front] = True
-        new = np.flatnonzero(~reached)
-        good = _judge(cells, losses, axis, front, new, limit)
-        front = new[good.any(0)]
+        open_nodes[front] = False
+        front = _judge(cells, losses, front, np.flatnonzero(open_nodes), limit)
     return Found(None, np.inf)
 
 
 def _judge(
     cells: CellLosses,
     losses: Array,
-    axis: Segments,
     first: Numbers,
     second: Numbers,
     limit: float,
-) -> NDArray[np.bool_]:
-    """Fill the losses of segments from one set to another; return which are good."""
-    i, j = np.meshgrid(first, second, indexing="ij")
+    *,
+    per_end: bool = True,
+) -> Numbers:
+    """Fill the losses of segments from one set to another, until good ones are found.
+
+    Args:
+        cells: what segments lose.
+        losses: of every segment, filled.
+        first: where segments may begin.
+        second: where they may end.
+        limit: the largest loss.
+        per_end: look for a good segment to each end, and not for any one.
+
+    Returns:
+        The ends of good segments.
+    """
+    axis = cells.axes[0]
+    i, j = (x.ravel() for x in np.meshgrid(first, second, indexing="ij"))
     forward = i < j
-    chosen = np.unique(axis.between(i[forward], j[forward]))
-    chosen = chosen[axis.allowed[chosen] & np.isinf(losses[chosen])]
-    if len(chosen):
-        losses[chosen] = cells.cached(chosen[:, None], limit)
-    good = np.zeros(i.shape, np.bool_)
-    good[forward] = losses[axis.between(i[forward], j[forward])] <= limit
-    return good
+    i, j = i[forward], j[forward]
+    order = np.lexsort((i, j, j - i))
+    segments, j = axis.between(i, j)[order], j[order]
+    segments, j = segments[axis.allowed[segments]], j[axis.allowed[segments]]
+    reached = np.zeros(axis.n, np.bool_)
+    chunk = max(64, len(second))
+    while len(segments) and (per_end or not reached.any()):
+        some = segments[:chunk]
+        new = some[np.isinf(losses[some])]
+        losses[new] = cells.worst(new[:, None], limit)[0]
+        reached[j[:chunk][losses[some] <= limit]] = True
+        rest = np.arange(len(segments)) >= chunk
+        rest &= ~reached[j]
+        segments, j = segments[rest], j[rest]
+        chunk *= 4
+    return np.flatnonzero(reached)
 
 
 def _two_axes(cells: CellLosses, limit: float, size: Size) -> Found:

@@ -145,10 +145,10 @@ class TargetSets:
 
     def to_bool(self) -> NDArray[np.bool_]:
         """Return these sets as `bool[n_sources, n_targets]`."""
-        matrix = np.zeros((self.n_sources, self.n_targets), bool)
-        for source in range(self.n_sources):
-            matrix[source] = self.row(source)
-        return matrix
+        bits = np.unpackbits(
+            self.words.view(np.uint8), axis=1, count=self.n_targets, bitorder="little"
+        )
+        return bits.view(np.bool_)
 
     def union(self, sources: ArrayLike) -> NDArray[np.bool_]:
         """Return the targets that at least one source serves, as `bool[n_targets]`.

@@ -1,0 +1,67 @@
+"""`taskspace schedule`: the fewest breakpoints of an interpolated schedule."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from taskspace.cli.options import (
+    Asking,
+    Reading,
+    argument,
+    as_command,
+    command_options,
+    option,
+)
+from taskspace.cli.output import Answer, console, figure_file, shown, stage_progress
+from taskspace.schedules import Schedule
+from taskspace.schedules import schedule as find_schedule
+
+EXAMPLES = (
+    "taskspace schedule runs/msd-lqr --ask 'regret <= 0.2' --save table.json",
+    "taskspace schedule experiment.toml --ask 'ratio <= 5 %' --plot schedule.png",
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `taskspace schedule` may be told beside the question and the reading."""
+
+    path: Path = argument("A run of linear gains or PI or PID controllers on a grid.")
+    table: Path | None = option("Shorten this schedule, a file that --save wrote.")
+    candidates: int | None = option("Candidates per axis at most; 20 of two axes.")
+    between: int = option("Targets between neighbouring candidates.", 3)
+    save: Path | None = option("Write the schedule here, as JSON.")
+    plot: Path | None = option("Draw losses and breakpoints here: .png, .pdf or .svg.")
+
+
+@as_command
+def schedule(options: Options, asking: Asking, reading: Reading) -> Answer:
+    """The fewest breakpoints between which gains are interpolated."""
+    figure_file(options.plot)
+    question = asking.question(options.path)
+    table = None if options.table is None else Schedule.load(options.table)
+    with stage_progress() as report:
+        study = reading.study(options.path)
+        found = find_schedule(
+            study,
+            question,
+            table=table,
+            candidates=options.candidates,
+            between=options.between,
+            progress=report,
+        )
+    if options.save is not None:
+        found.save(options.save)
+    if options.plot is not None:
+        from taskspace.show.figures.schedule import draw_schedule  # matplotlib is slow
+
+        draw_schedule(study, found).savefig(options.plot, dpi=200)
+    again = command_options(options.path, question, read=reading.read)
+
+    def show() -> None:
+        console.print(shown(str(found)), soft_wrap=True)
+        saved = options.save or "table.json"
+        first = "" if options.save else " --save table.json, then"
+        words = f"taskspace certify {again} --schedule {saved}"
+        console.print(f"Next:{shown(f'{first} {words}')}", soft_wrap=True)
+
+    return Answer(found.to_dict, show)
