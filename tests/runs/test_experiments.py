@@ -126,7 +126,7 @@ def test_a_trainer_of_ones_own_is_one_block_per_training(tmp_path, monkeypatch):
             )
     assert {("train", n, 6) for n in range(4)} <= told
     store = RunFolder.open(tmp_path / "run").trainings
-    assert store.trained.tolist() == [True] * 3 + [False] * 3
+    assert store.evaluated.tolist() == [True] * 3 + [False] * 3
     run_experiment(experiment, tmp_path / "run")
     run_experiment(experiment, tmp_path / "whole")
     assert digests(tmp_path / "run") == digests(tmp_path / "whole")

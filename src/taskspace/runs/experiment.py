@@ -90,6 +90,8 @@ class Experiment:
         self.built_system.contexts(self.sources)
         self.built_system.contexts(self.target_space)
         _ = self.built_trainer
+        if self.select is not None:
+            self.select.check_selector()  # its code may be beside that of the system
         return self
 
     @cached_property

@@ -92,6 +92,7 @@ def run_selection(
     space = experiment_candidates(experiment)
     if full_table is not None:
         check_full_table(full_table, space, targets)
+    spec.check_selector()
     check_stored(experiment.built_trainer)
     check_ours(out)
     with locked(out):

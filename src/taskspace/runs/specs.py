@@ -81,11 +81,8 @@ class SelectSpec:
     price: float | None = None
 
     def __post_init__(self):
-        from taskspace.selection import SELECTORS
         from taskspace.selection.candidates import BOX
 
-        if self.selector is not None and self.selector not in SELECTORS:
-            raise UnknownNameError("selector", self.selector, SELECTORS)
         if self.candidates not in (None, BOX) and (
             not isinstance(self.candidates, int) or self.candidates < 1
         ):
@@ -94,6 +91,13 @@ class SelectSpec:
                 f"{self.candidates!r}."
             )
         self.options(n_axes=1)
+
+    def check_selector(self) -> None:
+        """Refuse a selector that nobody registered; user code must be imported."""
+        from taskspace.selection import SELECTORS
+
+        if self.selector is not None and self.selector not in SELECTORS:
+            raise UnknownNameError("selector", self.selector, SELECTORS)
 
     def options(self, n_axes: int) -> "Options":
         """Return the options of the selection.

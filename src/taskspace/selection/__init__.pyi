@@ -5,8 +5,9 @@ from .result import Budget as Budget
 from .result import Options as Options
 from .result import SelectResult as SelectResult
 from .selecting import select as select
+from .selectors.base import SELECTORS as SELECTORS
 from .selectors.base import Candidates as Candidates
 from .selectors.base import Known as Known
 from .selectors.base import Looking as Looking
 from .selectors.base import Selector as Selector
-from .selectors.catalogue import SELECTORS as SELECTORS
+from .selectors.base import selector as selector

@@ -167,7 +167,7 @@ class Log:
         self.file = file
         self.proposals: list[Proposal] = []
         self.steps: list[Step] = []
-        self._lines: list[Line] = []
+        self.lines: list[Line] = []
         self._enter(lines)
 
     @classmethod
@@ -191,16 +191,16 @@ class Log:
         self._enter(lines)
 
     def _enter(self, lines: Sequence[Line]) -> None:
-        self._lines += lines
+        self.lines += lines
         self.proposals += [line for line in lines if isinstance(line, Proposal)]
         self.steps += [line for line in lines if isinstance(line, Step)]
 
     @property
     def n_lines(self) -> int:
         """How many lines it has."""
-        return len(self._lines)
+        return len(self.lines)
 
     def rewrite(self) -> None:
         """Write the file anew, without what was damaged or cut short."""
         assert self.file is not None
-        write_atomically(self.file, "".join(map(seal, self._lines)))
+        write_atomically(self.file, "".join(map(seal, self.lines)))

@@ -19,7 +19,7 @@ from taskspace.selection.failures import contexts_to_retry
 from taskspace.selection.log import Log, Proposal, Step
 from taskspace.selection.result import COVERED, UNKNOWN, Options
 from taskspace.selection.selectors.base import Known, RegionPlan, Selector
-from taskspace.selection.selectors.uniform import Uniform
+from taskspace.selection.selectors.baselines import Uniform
 from taskspace.trainers.region import Region
 
 CHECKED = 2.0

@@ -1,6 +1,7 @@
 """`select`: train only what the answer needs."""
 
 from concurrent.futures import Executor
+from inspect import signature
 
 import numpy as np
 import xarray as xr
@@ -18,9 +19,8 @@ from taskspace.selection.compare import check_full_table, fewest_trainings
 from taskspace.selection.failures import bad_sources
 from taskspace.selection.loop import SelectionLoop, do_source
 from taskspace.selection.result import COVERED, Budget, Options, SelectResult
-from taskspace.selection.selectors.base import Selector
-from taskspace.selection.selectors.catalogue import SELECTORS
-from taskspace.selection.selectors.coverage.selector import Coverage
+from taskspace.selection.selectors.base import SELECTORS, Selector
+from taskspace.selection.selectors.coverage import Coverage
 from taskspace.selection.selectors.noisy import Noisy
 from taskspace.sets import pack
 from taskspace.spaces import Space
@@ -160,20 +160,27 @@ def make_selector(
         return selector
     if selector not in SELECTORS:
         raise UnknownNameError("selector", selector, SELECTORS)
-    if anywhere and selector != Coverage.name:
-        raise InvalidInputError(
-            f"Any point of the box is proposed by {Coverage.name!r} only, but the "
-            f"selector is {selector!r}. Give a number of candidates instead."
-        )
-    cls = SELECTORS[selector]
-    if price is not None:
-        if cls is not Noisy:
+    options = {"anywhere": anywhere or None, "price": price}
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        takes = [n for n, cls in SELECTORS.items() if name in signature(cls).parameters]
+        if selector not in takes:
+            what, instead = OPTIONS[name]
             raise InvalidInputError(
-                f"A price per policy is used by {Noisy.name!r} only, but the "
-                f"selector is {selector!r}. Leave select.price out."
+                f"{what} by {', '.join(map(repr, takes))} only, but the selector is "
+                f"{selector!r}. {instead}"
             )
-        return Noisy(space, seed, price=price)
-    return Coverage(space, seed, anywhere) if cls is Coverage else cls(space, seed)
+    return SELECTORS[selector](space, seed, **given)
+
+
+OPTIONS = {
+    "anywhere": (
+        "Any point of the box is proposed",
+        "Give a number of candidates instead.",
+    ),
+    "price": ("A price per policy is used", "Leave select.price out."),
+}
+"""What a selector may be told beside its candidates: what it is, what to do without."""
 
 
 def new_selection_ledger(

@@ -1,9 +1,10 @@
 """The interface of a selector: what is known so far in, contexts to train out."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from taskspace.selection.candidates import Array, Candidates, distances
 from taskspace.spaces import Space
 
 __all__ = [
+    "SELECTORS",
     "Array",
     "Candidates",
     "Known",
@@ -24,6 +26,7 @@ __all__ = [
     "RegionPlan",
     "Selector",
     "distances",
+    "selector",
 ]
 
 
@@ -84,7 +87,7 @@ class Looking:
     def now(self) -> Known:
         """Return what the ledger says now.
 
-        A reference that has moved since is heeded: then all losses are computed anew.
+        All losses are computed again if the reference changed.
         """
         if self._seen is None or self._version != self.ledger.version:
             self._seen, self._version = self._look(), self.ledger.version
@@ -155,9 +158,25 @@ class RegionPlan:
 class Selector(ABC):
     """A way to choose what to train next.
 
+    A selection calls a selector in this order, once per round, until it stops:
+
+    1. `look(ledger, question)`: what is known; the selection stops if all is covered.
+    2. `may_give_up`, only where the last trainings covered nothing new and every
+       uncovered target was tried at its own context (`tries_homes`).
+    3. `propose(ledger, question, n)`, n the trainings that may begin now. Contexts
+       that are planned already are left out.
+    4. `propose_region`, only where `propose` gave none. If it gives None too, and
+       nothing is under way, the selection stops.
+
+    A failed training counts as planned. While trainings are under way, their contexts
+    are in `Known.pending`. Nothing else is called, and nothing is called in another
+    process.
+
     `propose` is a pure function of the ledger, the question, n, and what the selector
     was made with: a selection that was killed asks again and gets the same answer.
-    A subclass of your own can be handed to `taskspace.select` as it is.
+    `@selector("name")` registers a class, and an object of any subclass can be handed
+    to `taskspace.select` as it is. `taskspace.testing.check_selector` holds what it
+    must satisfy.
 
     Args:
         space: contexts that may be trained.
@@ -165,7 +184,7 @@ class Selector(ABC):
     """
 
     name: ClassVar[str]
-    """What users call it."""
+    """What users call it; `@selector` sets it."""
 
     anywhere: bool = False
     """Whether it may propose any point of the candidates' box, not only candidates."""
@@ -277,6 +296,31 @@ class Selector(ABC):
             self.candidates.unit[numbers], self.candidates.units_of(targets[uncovered])
         )
         return uncovered, numbers[away.argmin(0)]
+
+
+S = TypeVar("S", bound=type[Selector])
+
+SELECTORS: dict[str, type[Selector]] = {}
+"""All selectors by name."""
+
+
+def selector(name: str) -> Callable[[S], S]:
+    """Register a class of selectors under a name.
+
+    Args:
+        name: what users call it, in `select(..., selector=name)` and in TOML.
+    """
+
+    def register(cls: S) -> S:
+        if SELECTORS.setdefault(name, cls) is not cls:
+            known = SELECTORS[name].__name__
+            raise InvalidInputError(
+                f"The selector {name!r} is that of {known}. Choose another name."
+            )
+        cls.name = name
+        return cls
+
+    return register
 
 
 class OneByOne(Selector):

@@ -13,14 +13,18 @@ their spread so that the noise means the same in every unit, and $c$ is the mean
 distance of the rows seen, unless it is given.
 """
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.performance import family_rows
 from taskspace.performance.ledger import Ledger
-from taskspace.selection.selectors.base import Array, Known, OneByOne, distances
+from taskspace.selection.selectors.base import (
+    Array,
+    Known,
+    OneByOne,
+    distances,
+    selector,
+)
 from taskspace.spaces import Space
 
 __all__ = ["Mbtl", "acquisition", "gaussian_process"]
@@ -31,6 +35,7 @@ LENGTHS = np.geomspace(0.1, 3.0, 8)
 AMPLITUDES = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
 
 
+@selector("mbtl")
 class Mbtl(OneByOne):
     """The candidate of largest expected improvement under a linear fall with distance.
 
@@ -42,8 +47,6 @@ class Mbtl(OneByOne):
         slope: c, fall of the score (in its spread) a unit of distance; estimated from
             the rows seen if left out.
     """
-
-    name: ClassVar[str] = "mbtl"
 
     def __init__(self, space: Space, seed: int = 0, slope: float | None = None):
         super().__init__(space, seed)

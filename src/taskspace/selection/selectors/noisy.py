@@ -28,8 +28,9 @@ from taskspace.selection.selectors.base import (
     RegionPlan,
     Selector,
     distances,
+    selector,
 )
-from taskspace.selection.selectors.farthest import Farthest
+from taskspace.selection.selectors.baselines import Farthest
 from taskspace.spaces import Space
 from taskspace.trainers.region import RegionTrainer
 
@@ -59,7 +60,7 @@ SIDES: dict[Kind, str] = {
 }
 
 LIMIT = 4.0
-"""How often what the other way has spent a way may spend."""
+"""A strategy may spend at most this multiple of what the other one has spent."""
 
 IMAGINED = {"regions": 0.9, "points": 0.5}
 """Share of the uncovered that one training covers, before any was seen: what is trained
@@ -162,6 +163,7 @@ def slice_steps(trials: Sequence[Trial], budget: float, side: str) -> int:
     return round(min(budget, FIRST_SLICE * budget * 2.0 ** min(n_cut, 60)))
 
 
+@selector("noisy")
 class Noisy(Selector):
     """Points and regions, by what each gave per environment step; for learned policies.
 
@@ -171,7 +173,6 @@ class Noisy(Selector):
         price: environment steps that a policy kept is worth.
     """
 
-    name: ClassVar[str] = "noisy"
     needs_regions: ClassVar[bool] = True
 
     def __init__(self, space: Space, seed: int = 0, *, price: float = 0.0):
@@ -263,11 +264,14 @@ class Noisy(Selector):
         return not any(t.is_cut and t.steps < budget for t in last.values())
 
 
+@selector("regions")
 class Regions(Noisy):
     """Region boosting: one policy for the whole range, then for what is uncovered."""
 
-    name: ClassVar[str] = "regions"
     tries_homes: ClassVar[bool] = False
+
+    def __init__(self, space: Space, seed: int = 0):
+        super().__init__(space, seed)
 
     def kind(self, ledger: Ledger, seen: Known, trials: Sequence[Trial]) -> Kind:
         """Return `"region"`, or `"continue"` where the last one still rose.

@@ -9,7 +9,6 @@ prediction ever counts as covered. On one axis `line` predicts and plans.
 """
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -17,10 +16,15 @@ from scipy.spatial import KDTree
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
-from taskspace.selection.selectors.base import Known, Selector, distances
+from taskspace.selection.selectors.base import (
+    Known,
+    Selector,
+    distances,
+    selector,
+)
+from taskspace.selection.selectors.baselines import Farthest
 from taskspace.selection.selectors.coverage.line import FIRST, Reaches, plan_line
 from taskspace.selection.selectors.coverage.transfer import fit_transfer
-from taskspace.selection.selectors.farthest import Farthest
 from taskspace.spaces import Space
 
 # Candidates and targets that a plan looks at, where there are more.
@@ -38,6 +42,7 @@ Ratios = Callable[[Array, Numbers], Array]
 targets; at most 1 is served."""
 
 
+@selector("coverage")
 class Coverage(Selector):
     """The member of a planned cover that serves most of what few others could.
 
@@ -46,8 +51,6 @@ class Coverage(Selector):
         seed: of the cells and candidates that are looked at, where there are many.
         anywhere: propose any point of the box, not only the contexts of `space`.
     """
-
-    name: ClassVar[str] = "coverage"
 
     def __init__(self, space: Space, seed: int = 0, anywhere: bool = False):
         super().__init__(space, seed)
