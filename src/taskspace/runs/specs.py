@@ -93,7 +93,7 @@ class SelectSpec:
         self.options(n_axes=1)
 
     def check_selector(self) -> None:
-        """Refuse a selector that nobody registered; user code must be imported."""
+        """Refuse an unknown selector; call it once the user's code is imported."""
         from taskspace.selection import SELECTORS
 
         if self.selector is not None and self.selector not in SELECTORS:
