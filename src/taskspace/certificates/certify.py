@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 import xarray as xr
@@ -36,9 +36,9 @@ class CertifyResult:
     Args:
         question: what the covers are about.
         certificates: all of them, in the order in which they build on each other.
-        cover: minimum cover of the table's targets, of least worst loss; or what the
-            selection that was given serves of them.
         seconds: wall-clock time.
+        cover: minimum cover of the table's targets, of least worst loss; or what the
+            selection that was given serves of them. None for a schedule.
         rates: loss rates of every source, if they could be had.
         balls: inner and outer radii, if the criterion is the signed one.
         continuum: a cover of the whole box, if the system has bounds over boxes.
@@ -49,8 +49,8 @@ class CertifyResult:
 
     question: Question
     certificates: tuple[Certificate, ...]
-    cover: Cover
     seconds: float
+    cover: Cover | None = None
     rates: LossRates | None = None
     balls: Balls | None = None
     continuum: ContinuumCover | None = None
@@ -80,11 +80,27 @@ class CertifyResult:
         raise KeyError(name)
 
 
+class InterpolatedSchedule(Protocol):
+    """A schedule that can be certified, see `taskspace.schedules.Schedule`."""
+
+    def certificates(
+        self,
+        study: Study,
+        question: Question,
+        *,
+        time_limit: float,
+        progress: Progress,
+    ) -> tuple[Certificate, ...]:
+        """Return what is proven of it."""
+        ...
+
+
 def certify(
     study: Study | xr.Dataset,
     question: Question | str,
     *,
     selection: ArrayLike | None = None,
+    schedule: InterpolatedSchedule | None = None,
     confidence: float = 0.999,
     max_episodes: int = 4096,
     pilot: tuple[int, int] | None = None,
@@ -109,6 +125,8 @@ def certify(
             for the criterion `signed` only.
         selection: indices of the sources to certify; by default they are searched
             for, as few as possible.
+        schedule: an interpolated schedule (`ts.schedule`): what holds of it at every
+            context of the box, in place of statements about covers.
         confidence: of statements from fresh episodes and from drawn contexts.
         max_episodes: fresh episodes for each source that is tried at a target, where
             the system is played in episodes.
@@ -137,6 +155,13 @@ def certify(
     if study.experiment is not None and study.policies is not None:
         # Fail here rather than skip proofs that need the user's code.
         study.require_system()
+    if schedule is not None:
+        stated_of_it = schedule.certificates(
+            study, question, time_limit=time_limit, progress=report
+        )
+        return CertifyResult(
+            question=question, certificates=stated_of_it, seconds=clock.seconds
+        )
     case = Case(
         study=study,
         question=question,

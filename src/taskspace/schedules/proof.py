@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array, Mask
 from taskspace._util.clock import Clock
+from taskspace._util.words import round_to_side
 from taskspace.certificates.boxes.enclosures.boxes import (
     Bounds,
     Boxes,
@@ -34,17 +35,25 @@ from taskspace.certificates.boxes.enclosures.traced import (
     TracedFamily,
     relative_widths,
 )
+from taskspace.certificates.statements import (
+    Certificate,
+    context_words,
+    percent,
+)
 from taskspace.errors import InvalidInputError
 from taskspace.measured import ErrorBounds
+from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.schedules.parameters import PI, PID, Structure
 from taskspace.schedules.table import Scale, Schedule
+from taskspace.spaces import Grid
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.measures import MEASURES
 from taskspace.systems.linear.tracing.loops import LoopTape, loop_trace
 from taskspace.systems.linear.tracing.symbols import LOGARITHM, Symbol
+from taskspace.systems.linear.tracing.traced import UntraceableError
 
 ROUNDINGS = 16
 """Units of 2⁻⁵² of the largest number at a cell's vertices, per axis, by which an
@@ -192,6 +201,71 @@ class ScheduleProof:
     basis: str
     assumption: str
     ended: str
+
+
+def certify_schedule(
+    schedule: Schedule,
+    study: Study,
+    question: Question,
+    time_limit: float,
+    progress: Progress,
+) -> Certificate:
+    """Return the certificate of a schedule on the box of a study's targets.
+
+    Args:
+        schedule: numbers at breakpoints.
+        study: of the plant.
+        question: what is asked.
+        time_limit: processor seconds.
+        progress: told what is going on.
+    """
+    if study.system is None or not isinstance(study.targets, Grid):
+        raise InvalidInputError(
+            "A schedule is certified on the box of a grid of targets of a system, but "
+            "this study has none."
+        )
+    rows = study.require_system().contexts(study.targets)
+    low, high = rows.min(0), rows.max(0)
+    names, scope = schedule.names, "every context of the box"
+    try:
+        proof = prove_schedule(
+            study.require_system(),
+            schedule,
+            question,
+            low,
+            high,
+            time_limit=time_limit,
+            progress=progress,
+        )
+    except (NoEnclosureError, UntraceableError) as error:
+        return Certificate("schedule", False, "vacuous", str(error), scope=scope)
+    values = {
+        "share": proof.share,
+        "n_boxes": proof.n_boxes,
+        "context": proof.context,
+        "loss": None if np.isnan(proof.loss) else proof.loss,
+        "shape": schedule.shape,
+        "assumption": proof.assumption,
+    }
+    about = f"the schedule of {' × '.join(map(str, schedule.shape))} breakpoints"
+    if proof.holds:
+        why = (
+            f"Between and beyond its breakpoints {about} meets {question} at every "
+            f"context of the box, as long as the context does not change fast: "
+            f"{proof.n_boxes:,} boxes, {proof.basis}."
+        )
+        return Certificate("schedule", True, "proof", why, values, scope)
+    assert proof.context is not None
+    place = context_words(proof.context, names)
+    if proof.holds is False:
+        loss = round_to_side(proof.loss, up=False, digits=4)
+        why = f"At {place} {about} fails {question}: its loss there is at least {loss}."
+        return Certificate("schedule", False, "proof", why, values, scope)
+    why = (
+        f"{percent(proof.share)} of the box is proven, and nothing refuted; "
+        f"{place}, for one, is open. The search was ended by: {proof.ended}."
+    )
+    return Certificate("schedule", False, "vacuous", why, values, scope)
 
 
 class ScheduleBounds:

@@ -13,8 +13,11 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
 from taskspace._util.words import round_to_side
+from taskspace.certificates.statements import Certificate, context_words
 from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.performance.study import Study
 from taskspace.policies import Policy
+from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 from taskspace.schedules.parameters import Structure
 
@@ -174,6 +177,26 @@ class Schedule:
         ]
         return interpolate(self.gains, places)
 
+    def certificates(
+        self,
+        study: Study,
+        question: Question,
+        *,
+        time_limit: float = 60,
+        progress: Progress = silent,
+    ) -> tuple[Certificate, ...]:
+        """Return what is proven of the schedule on the box of a study's targets.
+
+        Args:
+            study: of the plant.
+            question: what is asked.
+            time_limit: processor seconds.
+            progress: told what is going on.
+        """
+        from taskspace.schedules.proof import certify_schedule  # compiled kernels
+
+        return (certify_schedule(self, study, question, time_limit, progress),)
+
     # --- sentences and plain values -------------------------------------------------
 
     def __str__(self) -> str:
@@ -200,7 +223,7 @@ class Schedule:
         else:
             bound = f"at least {self.lower_bound} of {self.bound_of}{kind}"
         worst = round_to_side(self.worst, up=True, digits=4)
-        where = ", ".join(f"{k} = {x:.6g}" for k, x in self.worst_context.items())
+        where = context_words(self.worst_context, self.names)
         said = [f"{count}: {self.question}; {bound}."]
         said.append(f"The largest loss at a target is {worst}, at {where}.")
         if self.constant_pieces is not None:
@@ -216,10 +239,10 @@ class Schedule:
         """The table, one line per vertex."""
         lines = []
         for index in product(*map(range, self.shape)):
-            at = ", ".join(
-                f"{name} = {self.breakpoints[name][i]:.6g}"
-                for name, i in zip(self.names, index, strict=True)
-            )
+            values = [
+                x[i] for x, i in zip(self.breakpoints.values(), index, strict=True)
+            ]
+            at = context_words(dict(zip(self.names, values, strict=True)), self.names)
             numbers = zip(self.structure.names, self.gains[index], strict=True)
             lines.append(f"{at}: " + ", ".join(f"{n} = {x:.6g}" for n, x in numbers))
         scales = {self.interpolation[name] for name in self.names}

@@ -33,6 +33,7 @@ from taskspace.cover.answer import source_names
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
+from taskspace.schedules import Schedule
 
 EXAMPLES = (
     "taskspace certify runs/msd-lqr --ask 'regret <= 0.2'",
@@ -66,6 +67,7 @@ class Options:
     target_share: float | None = option("Draw until this share is proven (0.99).")
     sources: str | None = option("Certify these sources: 3,17,40.")
     cover: Path | None = option("Certify the sources of a saved cover.")
+    schedule: Path | None = option("Certify a schedule that schedule --save wrote.")
     time_limit: float = option("Processor seconds.", 20.0)
     seed: SeedOption = 0
     figures: Path | None = option("Directory for figures and their data.")
@@ -89,6 +91,7 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
             study,
             question,
             selection=selection,
+            schedule=None if options.schedule is None else load_schedule(options),
             confidence=options.confidence,
             max_episodes=options.max_episodes,
             pilot=options.pilot,
@@ -113,6 +116,14 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
         lambda: _show(result, study, figures),
         0 if is_proven(result.certificates[-1]) else NOT_PROVEN,
     )
+
+
+def load_schedule(options: Options) -> Schedule:
+    """Return the schedule that is to be certified, with nothing else beside it."""
+    if options.sources is not None or options.cover is not None:
+        raise InvalidInputError("Give --schedule alone, without --sources or --cover.")
+    assert options.schedule is not None
+    return Schedule.load(options.schedule)
 
 
 def _check_draws(options: Options) -> None:
@@ -219,7 +230,9 @@ def _hint(result: CertifyResult, study: Study) -> None:
     """Say that other gains than these candidates may need fewer, where that is so."""
     from taskspace.designs.tasks import can_design  # loads slowly
 
-    if study.system is None or not can_design(study.system, result.question):
+    if result.cover is None or study.system is None:
+        return
+    if not can_design(study.system, result.question):
         return
     words = f"taskspace design {study.origin} {question_options(result.question)}"
     console.print(

@@ -35,7 +35,7 @@ class Options:
 
 @as_command
 def schedule(options: Options, asking: Asking, reading: Reading) -> Answer:
-    """The fewest breakpoints between which gains are interpolated."""
+    """Find the fewest breakpoints between which gains are interpolated."""
     figure_file(options.plot)
     question = asking.question(options.path)
     table = None if options.table is None else Schedule.load(options.table)

@@ -162,7 +162,7 @@ def save_certificate_figures(
     figures: dict[str, Figure] = {}
     rates, balls = result.rates, result.balls
     if rates is not None and len(rates.sources.names) <= 2:
-        if balls is not None:
+        if balls is not None and result.cover is not None:
             chosen = result.cover.sources
             if not len(chosen):
                 chosen = np.arange(len(balls.inner))

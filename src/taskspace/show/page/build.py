@@ -312,7 +312,7 @@ def _add_curves(page: PageData, results: Results) -> None:
 def _certified_cover(result: CertifyResult, table: xr.Dataset) -> Cover | None:
     """Return the sources of a continuum certificate as a cover of the targets."""
     continuum = result.continuum
-    if continuum is None or not continuum.size:
+    if continuum is None or result.cover is None or not continuum.size:
         return None
     assignment = result.question.assign(table, continuum.sources)
     return Cover(
