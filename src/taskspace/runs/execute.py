@@ -20,7 +20,13 @@ from taskspace.runs.experiment import Experiment, load_experiment
 from taskspace.runs.folder import RunFolder, check_ours, locked
 from taskspace.runs.objects import Code
 from taskspace.runs.opening import open_study
-from taskspace.runs.results import Results, Scores, answer, cover_settings
+from taskspace.runs.results import (
+    Results,
+    Scores,
+    answer,
+    cover_settings,
+    find_schedules,
+)
 from taskspace.trainers.base import check_stored
 
 CHECKED = 5.0
@@ -80,6 +86,7 @@ def run_experiment(
     report = report or silent
     out = Path(out)
     check_stored(experiment.built_trainer)
+    _check_schedules(experiment)
     check_ours(out)
     with locked(out):
         run = RunFolder.create(out, experiment)
@@ -115,6 +122,7 @@ def run_experiment(
             results = replace(
                 results,
                 failures=_failures(ledger),
+                schedules=find_schedules(run.study(), experiment, report, known),
                 scores=_beside_ignorance(results.scores, ledger),
             )
         results = run.finish(results, ledger.files())
@@ -122,6 +130,24 @@ def run_experiment(
     kept = ledger.earlier
     n_kept, n_cells = (kept.n_policies, kept.n_cells) if kept else (0, 0)
     return RunResult(run.path, seconds, results, reused, mended, n_kept, n_cells)
+
+
+def _check_schedules(experiment: Experiment) -> None:
+    """Refuse `[schedule]` where no schedule can be, before anything is trained."""
+    if experiment.schedule is None or not experiment.schedule.candidates:
+        return
+    from taskspace.schedules.schedule import check_plan  # compiled kernels
+
+    n_policies = experiment.built_trainer.n_policies
+    for question in experiment.questions:
+        try:
+            check_plan(
+                experiment.sources, experiment.target_space, n_policies, question
+            )
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"{error} Or leave out [schedule] (--set schedule.candidates=0)."
+            ) from None
 
 
 def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Block:

@@ -31,6 +31,7 @@ from taskspace.runs.objects import (
 from taskspace.runs.opening import is_in_a_run
 from taskspace.runs.specs import (
     CoverSpec,
+    ScheduleSpec,
     SelectSpec,
     read_table,
 )
@@ -60,6 +61,7 @@ class Experiment:
         targets: axes of the target grid; the sources if left out.
         cover: how to cover.
         select: how to choose what to train, if the file says so.
+        schedule: how to find interpolated schedules, if the file asks for them.
         code: whether code that it names may be imported, and from where.
     """
 
@@ -72,6 +74,7 @@ class Experiment:
     targets: dict[str, Any] | None = None
     cover: CoverSpec = field(default_factory=CoverSpec)
     select: SelectSpec | None = None
+    schedule: ScheduleSpec | None = None
     code: Code = field(default_factory=Code, compare=False, repr=False)
 
     def __post_init__(self):
@@ -181,11 +184,6 @@ class Experiment:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         del values["code"]
         values["ask"] = [str(question) for question in self.ask]
-        values["cover"] = {
-            f.name: getattr(self.cover, f.name) for f in fields(CoverSpec)
-        }
-        if self.select is not None:
-            values["select"] = self.select.to_dict()
         return _for_toml(values)
 
     def to_toml(self) -> str:
@@ -236,7 +234,8 @@ class Experiment:
         seed = values["seed"]
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InvalidInputError(f"seed must be an integer >= 0, but got {seed!r}.")
-        for key in ("system", "space", "trainer", "targets", "cover", "select"):
+        tables = ("system", "space", "trainer", "targets", "cover", "select")
+        for key in (*tables, "schedule"):
             if not isinstance(values.get(key, {}), Mapping):
                 raise InvalidInputError(
                     f"{key} must be a table ([{key}]), but got {values[key]!r}."
@@ -255,6 +254,9 @@ class Experiment:
             cover=read_table("[cover]", cover, CoverSpec),
             select=read_table("[select]", values["select"], SelectSpec)
             if "select" in values
+            else None,
+            schedule=read_table("[schedule]", values["schedule"], ScheduleSpec)
+            if "schedule" in values
             else None,
             code=Code() if code is None else code,
         )

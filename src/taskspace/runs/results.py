@@ -13,7 +13,8 @@ from taskspace._util.records import read_record
 from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.curve import CoverageCurve, coverage_curve
 from taskspace.cover.methods import METHODS, find_cover
-from taskspace.errors import DamagedFileError, TaskspaceError
+from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
+from taskspace.performance.study import Study
 from taskspace.performance.table import (
     family_rows,
     provenance_of,
@@ -146,6 +147,8 @@ class Results:
         best_known_kind: what regret is against.
         provenance: where the numbers come from.
         n_episodes: episodes that a sampled number is the mean of.
+        schedules: for each question the interpolated `Schedule` with the fewest
+            breakpoints, or a sentence why there is none, if they are asked for.
         failures: sources whose training failed: number, context and reason.
         settings: what the covers depend on, beside table, question and method.
         table: stands for the table that they are about.
@@ -160,6 +163,7 @@ class Results:
     best_known_kind: str
     provenance: Provenance
     n_episodes: int = 0
+    schedules: tuple[Any, ...] = ()
     failures: tuple[dict[str, Any], ...] = ()
     settings: dict[str, int | float] = field(default_factory=dict)
     table: str = ""
@@ -179,9 +183,12 @@ class Results:
         for record in values["covers"]:
             del record["seconds"]
         values["curves"] = [curve.to_dict() for curve in self.curves]
-        for name in ("spent", "scores"):
-            if values[name] is not None:
-                values[name] = asdict(values[name])
+        values["schedules"] = [
+            s if isinstance(s, str) else s.to_dict() for s in self.schedules
+        ]
+        for record in values["schedules"]:
+            if isinstance(record, dict):
+                del record["seconds"]
         return plain(values)
 
     def save(self, path: Path) -> None:
@@ -203,13 +210,23 @@ class Results:
         try:
             covers = tuple(CoverAnswer.from_record(r) for r in values["covers"])
             curves = tuple(map(Curve.from_dict, values["curves"]))
-            return read_record(values, cls, str(path), covers=covers, curves=curves)
+            schedules = tuple(map(_schedule_of, values.get("schedules", ())))
+            given = {"covers": covers, "curves": curves, "schedules": schedules}
+            return read_record(values, cls, str(path), **given)
         except (
             AttributeError, KeyError, TypeError, ValueError, TaskspaceError,
         ) as error:  # fmt: skip
             raise DamagedFileError(
                 f"{path} is not what this taskspace writes: {error!r}."
             ) from error
+
+
+def _schedule_of(record: Any) -> Any:
+    if isinstance(record, str):
+        return record
+    from taskspace.schedules import Schedule  # compiled kernels
+
+    return Schedule.from_dict({**record, "seconds": 0.0})
 
 
 # Points kept of a coverage curve: as many as a picture can show.
@@ -304,16 +321,59 @@ def answer(
 
 
 def cover_settings(experiment: Experiment) -> dict[str, int | float]:
-    """Return what a cover depends on, beside its table, question and method.
+    """Return what an answer depends on, beside its table, question and method.
 
     Args:
         experiment: who asks.
     """
-    return {
+    settings = {
         "n_repeats": experiment.cover.n_repeats,
         "time_limit": experiment.cover.time_limit,
         "seed": experiment.seed,
     }
+    if experiment.schedule is not None:
+        settings["candidates"] = experiment.schedule.candidates
+        settings["between"] = experiment.schedule.between
+    return settings
+
+
+def find_schedules(
+    study: Study, experiment: Experiment, report: Progress, known: Results | None
+) -> tuple[Any, ...]:
+    """Return the schedules that an experiment asks for, see `Results.schedules`.
+
+    Args:
+        study: of the run.
+        experiment: who asks.
+        report: told about progress.
+        known: answers of an earlier call, as for `answer`.
+    """
+    spec = experiment.schedule
+    if spec is None or not spec.candidates:
+        return ()
+    from taskspace.schedules import schedule  # compiled kernels
+
+    old: dict[Question, Any] = {}
+    if known and known.settings == cover_settings(experiment):
+        asked = [question for question, _ in known.by_question]
+        old = dict(zip(asked, known.schedules, strict=False))
+    found = []
+    for place, question in enumerate(experiment.questions):
+        report("schedule", place, len(experiment.questions), question.statement)
+        if question not in old:
+            try:
+                old[question] = schedule(
+                    study,
+                    question,
+                    candidates=spec.candidates,
+                    between=spec.between,
+                    constant_pieces=False,  # the covers say it
+                )
+            except InvalidInputError as error:
+                old[question] = str(error)
+        found.append(old[question])
+    report("schedule", len(found), len(found), "")
+    return tuple(found)
 
 
 def _known_answers(known: Results | None, question: Question) -> dict[str, CoverAnswer]:

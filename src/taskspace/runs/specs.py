@@ -1,7 +1,7 @@
-"""The tables of an experiment: `[cover]` and `[select]`."""
+"""The tables of an experiment: `[cover]`, `[schedule]` and `[select]`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
@@ -44,6 +44,26 @@ class CoverSpec:
             raise InvalidInputError(
                 f"cover.time_limit > 0 must hold, but got {self.time_limit}."
             )
+
+
+@dataclass(frozen=True)
+class ScheduleSpec:
+    """How to find the fewest breakpoints of an interpolated schedule.
+
+    Args:
+        candidates: breakpoints to choose from, per axis at most; 0 finds no schedule.
+        between: targets between neighbouring candidates, beside those of the table.
+    """
+
+    candidates: int
+    between: int = 3
+
+    def __post_init__(self):
+        for name in ("candidates", "between"):
+            if getattr(self, name) < 0:
+                raise InvalidInputError(
+                    f"schedule.{name} >= 0 must hold, but got {getattr(self, name)}."
+                )
 
 
 @dataclass(frozen=True)
@@ -116,11 +136,6 @@ class SelectSpec:
             evaluate_uncovered_only=self.evaluate_uncovered_only,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what is set, as plain values."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
-
 
 def read_table(where: str, spec: Mapping[str, Any], kind: type[T]) -> T:
     """Return a table of an experiment as what it should be, or raise a sentence.
@@ -132,6 +147,9 @@ def read_table(where: str, spec: Mapping[str, Any], kind: type[T]) -> T:
     """
     kinds = get_type_hints(kind)
     check_keys(where, spec, list(kinds))
+    for each in fields(kind):  # type: ignore[arg-type]
+        if each.default is MISSING and each.name not in spec:
+            raise InvalidInputError(f"{where} needs the key {each.name}.")
     return kind(
         **{
             name: _typed_value(where, name, value, kinds[name])

@@ -18,7 +18,7 @@ from taskspace.schedules.cells import CellLosses, Segments
 from taskspace.schedules.parameters import Structure, structure_of
 from taskspace.schedules.search import Size, search
 from taskspace.schedules.table import Scale, Schedule
-from taskspace.spaces import Axis, Grid
+from taskspace.spaces import Axis, Grid, Space
 from taskspace.systems.base import System
 
 MAX_CANDIDATES = {1: 1000, 2: 20}
@@ -192,32 +192,46 @@ def check_schedulable(study: Study, question: Question) -> System:
         study: what is known.
         question: what is asked.
     """
-    if any(demand.rule.compares_with_home for demand in question.demands):
-        raise InvalidInputError(
-            "signed compares a policy with its own score at its source, and an "
-            "interpolated policy has no source. Ask for regret, ratio or a level."
-        )
     if study.system is None or study.policies is None:
         raise InvalidInputError(
             "An interpolated policy is a new one at every context, so its score must "
             "be computed: a schedule needs a system and policies, not a table alone."
         )
-    if not isinstance(study.sources, Grid) or not isinstance(study.targets, Grid):
+    check_plan(study.sources, study.targets, study.n_policies, question)
+    return study.require_system()
+
+
+def check_plan(
+    sources: Space | None, targets: Space | None, n_policies: int, question: Question
+) -> None:
+    """Refuse what can have no schedule, whatever is trained.
+
+    Args:
+        sources: where policies are trained.
+        targets: where they are tried.
+        n_policies: of each source.
+        question: what is asked.
+    """
+    if any(demand.rule.compares_with_home for demand in question.demands):
+        raise InvalidInputError(
+            "signed compares a policy with its own score at its source, and an "
+            "interpolated policy has no source. Ask for regret, ratio or a level."
+        )
+    if not isinstance(sources, Grid) or not isinstance(targets, Grid):
         raise InvalidInputError(
             "A schedule has breakpoints per axis, so sources and targets must be "
             "grids, but these are points."
         )
-    if study.sources.names != study.targets.names:
+    if sources.names != targets.names:
         raise InvalidInputError(
             "Sources and targets must vary the same axes, but they vary "
-            f"{', '.join(study.sources.names)} and {', '.join(study.targets.names)}."
+            f"{', '.join(sources.names)} and {', '.join(targets.names)}."
         )
-    if study.n_policies != 1:
+    if n_policies != 1:
         raise InvalidInputError(
             "A schedule interpolates one policy per source, but each source has "
-            f"{study.n_policies}. Train one, e.g. with Lqr()."
+            f"{n_policies}. Train one, e.g. with Lqr()."
         )
-    return study.require_system()
 
 
 def _scales_of(

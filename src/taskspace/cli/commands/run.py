@@ -67,11 +67,12 @@ def run(options: Options) -> Answer:
 
         figures = draw_run(result.path, result.results)
         report("draw", 1, 1)
+    found = result.results.to_dict()
     return Answer(
         lambda: {
             "run": str(result.path),
             "seconds": result.seconds,
-            "covers": result.results.to_dict()["covers"],
+            **{key: found[key] for key in ("covers", "schedules")},
             "figures": [str(figure) for figure in figures],
             "mended": list(result.mended),
             "trainings_kept": result.n_kept,

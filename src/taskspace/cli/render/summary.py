@@ -44,8 +44,11 @@ def print_summary(
     if cost:
         console.print(shown(cost))
     last: Question | None = None
-    for question, answers in results.by_question:
+    for place, (question, answers) in enumerate(results.by_question):
         _print_covers(question, answers, results)
+        for found in results.schedules[place : place + 1]:
+            words = found if isinstance(found, str) else found.answer[0]
+            console.print(f"Interpolated: {shown(words)}")
         last = question
     _explain_baselines(results)
     console.print(
