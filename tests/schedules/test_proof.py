@@ -230,3 +230,16 @@ def test_what_cannot_be_proven_is_said():
         prove_schedule(
             ts.systems.Pendulum(), table, as_question("score >= 1"), low, high
         )
+
+
+def test_a_failure_names_every_axis_that_varies():
+    """The schedule varies with k alone, and fails or not by c as well."""
+    system, low, high = PLANTS["spring"]
+    gain, _ = system.optimal_gain(np.array([[1.0, 4.0]]))
+    table = ts.Schedule.of_gains({"k": [1.0]}, gain)
+    space = ts.Grid(k=(low[0], high[0], 3), c=(low[1], high[1], 3))
+    study = ts.evaluate(system, ts.trainers.Lqr(), space)
+    said = ts.certify(study, "regret <= 0.5", schedule=table)["schedule"]
+    assert said.holds is False
+    assert set(said.values["context"]) == {"k", "c"}
+    assert "c = " in said.why

@@ -310,3 +310,45 @@ def test_families_and_points_are_refused():
     points = ts.Points(["k", "c"], space.points)
     with pytest.raises(InvalidInputError, match="grids"):
         ts.schedule(ts.evaluate(system, ts.trainers.Lqr(), points), "regret <= 1")
+
+
+def test_three_axes_that_need_many_breakpoints_are_found():
+    """Few breakpoints do not do here; all of them do, and fewer than all."""
+    system = LinearFamily(
+        [ContextAxis(n, 0.5) for n in "abc"],
+        A=lambda a, b, c: [[0, 1], [-a, -b]],
+        B=lambda a, b, c: [[0], [c]],
+        Q=np.eye(2),
+        R=[[1.0]],
+    )
+    space = ts.Grid(a=(0.1, 8, 4), b=(0.1, 4, 4), c=(0.3, 2, 4))
+    study = ts.evaluate(system, ts.trainers.Lqr(), space)
+    for size in ("vertices", {"a": 0.01, "b": 0.01, "c": 0.01}):
+        found = ts.schedule(
+            study, "ratio <= 20 %", size=size, between=1, constant_pieces=False
+        )
+        assert 1 <= found.lower_bound <= found.size <= 64
+        assert not found.optimal  # the search proves no size of three axes
+    with pytest.raises(InvalidInputError, match="no schedule was found"):
+        ts.schedule(study, "ratio <= 0.1 %", between=1, constant_pieces=False)
+
+
+@pytest.mark.parametrize("size", ["breakpoints", {"k": 1.5, "c": 0.3}])
+def test_a_sum_of_breakpoints_says_nothing_else_of_vertices(size):
+    brute = BruteForce(study := study_of("spring", 4))
+    weights = size if isinstance(size, dict) else {"k": 1.0, "c": 1.0}
+
+    def total(counts):
+        return np.dot([weights["k"], weights["c"]], counts)
+
+    found = ts.schedule(study, "regret <= 0.5", size=size, constant_pieces=False)
+    assert total(found.shape) == pytest.approx(brute.fewest(0.5, total))
+    assert found.lower_bound <= brute.fewest(0.5)
+    assert found.optimal
+    assert "no smaller sum of breakpoints" in found.answer[0]
+    assert ts.Schedule.from_dict(found.to_dict()).answer == found.answer
+
+
+def test_breakpoints_of_an_axis_that_is_not_there_are_refused():
+    with pytest.raises(InvalidInputError, match="include is by axis, k, c"):
+        ts.schedule(study_of("spring", 3), "regret <= 1", include={"m": [1.0]})

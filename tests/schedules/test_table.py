@@ -72,10 +72,25 @@ def test_a_saved_schedule_is_the_same_one(tmp_path):
         ({"interpolation": {"b": "cubic"}}, "whole schedule"),
         ({"ask": 3}, "whole schedule"),
         ({"structure": {}}, "whole schedule"),
+        ({"worst": 1e-9}, "checksum"),
+        ({"lower_bound": 99}, "checksum"),
+        ({"interpolation": {"b": "log"}}, "checksum"),
+        (
+            {
+                "structure": {
+                    "names": ["K[1,1]"],
+                    "shape": [2, 2],
+                    "is_gain": True,
+                    "setpoint_weight": 1.0,
+                }
+            },
+            "one name per entry",
+        ),
     ],
 )
 def test_a_damaged_schedule_is_refused(tmp_path, change, words):
-    values = small().to_dict() | change
+    small().save(tmp_path / "s.json")
+    values = json.loads((tmp_path / "s.json").read_text()) | change
     (tmp_path / "s.json").write_text(json.dumps(values))
     with pytest.raises(InvalidInputError, match=words):
         ts.Schedule.load(tmp_path / "s.json")

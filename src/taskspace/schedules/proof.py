@@ -226,7 +226,7 @@ def certify_schedule(
         )
     rows = study.require_system().contexts(study.targets)
     low, high = rows.min(0), rows.max(0)
-    names, scope = schedule.names, "every context of the box"
+    scope = "every context of the box"
     try:
         proof = prove_schedule(
             study.require_system(),
@@ -256,7 +256,7 @@ def certify_schedule(
         )
         return Certificate("schedule", True, "proof", why, values, scope)
     assert proof.context is not None
-    place = context_words(proof.context, names)
+    place = context_words(proof.context, list(proof.context))
     if proof.holds is False:
         loss = round_to_side(proof.loss, up=False, digits=4)
         why = f"At {place} {about} fails {question}: its loss there is at least {loss}."
@@ -433,7 +433,10 @@ def prove_schedule(
             below, above = work.bounds(cell, boxes)
             n_boxes += len(boxes)
             bad = np.flatnonzero(below > question.epsilon)
-            rows, there = work.feasible(boxes[bad].centre)
+            centres = boxes[bad].centre
+            rows, there = work.feasible(centres)
+            # A bound of a box says nothing about a context that was moved.
+            there &= (rows == centres).all(1)
             if there.any():
                 first = int(there.argmax())
                 row, loss = rows[first, : work.width], float(below[bad[first]])
@@ -477,10 +480,11 @@ def _result(
     names = [axis.name for axis in work.system.axes]
     place = None
     if row is not None:
+        varied = work.high > work.low
         place = {
             n: float(x)
-            for n, x in zip(names, row, strict=True)
-            if n in work.schedule.names
+            for n, x, varies in zip(names, row, varied, strict=True)
+            if varies or n in work.schedule.names
         }
     basis, assumption = work.family.basis, work.family.assumption
     return ScheduleProof(

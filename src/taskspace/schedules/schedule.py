@@ -1,6 +1,7 @@
 """`ts.schedule`: the fewest breakpoints of an interpolated schedule."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -100,6 +101,11 @@ def schedule(
         structure, thinned = table.structure, False
         scales.update(table.interpolation)
     _check_interpolation(at, scales)
+    for name in include or {}:
+        if name not in targets.names:
+            raise InvalidInputError(
+                f"include is by axis, {', '.join(targets.names)}, but got {name!r}."
+            )
     axes = [
         _segments(axis, at[axis.name], between, scales, question, include)
         for axis in targets.axes
@@ -127,14 +133,15 @@ def schedule(
     n_candidates = " × ".join(str(axis.n) for axis in axes)
     bound_of = f"{n_candidates} candidates on {' × '.join(map(str, shape))} targets"
     if found.breakpoints is None:
-        raise InvalidInputError(_no_schedule(cells, question, bound_of))
+        raise InvalidInputError(
+            _no_schedule(cells, question, bound_of, found.lower_bound == np.inf)
+        )
     chosen = found.breakpoints
     paths = [axis.path(points) for axis, points in zip(axes, chosen, strict=True)]
     mesh = np.stack(np.meshgrid(*paths, indexing="ij"), -1).reshape(-1, len(axes))
     worst, where = cells.worst(mesh, np.inf)
     place = int(where[worst.argmax()])
     counts = tuple(map(len, chosen))
-    total = measure(counts)
     notes = []
     if thinned:
         notes.append(
@@ -162,8 +169,9 @@ def schedule(
         structure,
         scales,
         question,
-        lower_bound=int(np.ceil(found.lower_bound)),
-        optimal=bool(found.lower_bound >= total),
+        lower_bound=_fewest_vertices(axes, measure, found.lower_bound),
+        optimal=bool(found.lower_bound >= measure(counts)),
+        smallest_by=_size_words(size),
         bound_of=bound_of,
         worst=float(worst.max()),
         worst_context=dict(
@@ -392,6 +400,22 @@ def _size_of(size: str | Mapping[str, float], names: Sequence[str]) -> Size:
     return lambda counts: float(np.dot(weights, counts))
 
 
+def _size_words(size: str | Mapping[str, float]) -> str:
+    if isinstance(size, str):
+        return {"vertices": "vertices", "breakpoints": "sum of breakpoints"}[size]
+    weights = ", ".join(f"{name}: {weight:g}" for name, weight in size.items())
+    return f"sum of breakpoints with weights {weights}"
+
+
+def _fewest_vertices(axes: Sequence[Segments], size: Size, bound: float) -> int:
+    """Return the fewest vertices of a schedule whose size is at least a bound."""
+    least = [max(1, len(axis.include)) for axis in axes]
+    counts = product(
+        *(range(low, axis.n + 1) for low, axis in zip(least, axes, strict=True))
+    )
+    return min(prod(some) for some in counts if size(some) >= bound)
+
+
 def _constant_cover(
     system: System,
     structure: Structure,
@@ -407,13 +431,17 @@ def _constant_cover(
     return minimum_cover(study, question, time_limit=clock.left)
 
 
-def _no_schedule(cells: CellLosses, question: Question, bound_of: str) -> str:
+def _no_schedule(
+    cells: CellLosses, question: Question, bound_of: str, is_sure: bool
+) -> str:
     """Return why no schedule serves, with a target that even all candidates fail."""
     every = [axis.path(range(axis.n)) for axis in cells.axes]
     mesh = np.stack(np.meshgrid(*every, indexing="ij"), -1)
     losses, where = cells.worst(mesh.reshape(-1, len(cells.axes)), np.inf)
     worst = int(losses.argmax())
     said = f"No schedule of {bound_of} has {question}."
+    if not is_sure:
+        said = f"Of {bound_of} no schedule was found that has {question}."
     if where[worst] < 0:
         return f"{said} A source failed: leave it out, or take other sources."
     row = cells.contexts[where[worst]]

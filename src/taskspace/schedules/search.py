@@ -32,8 +32,9 @@ class Found:
     """The best schedule of a search.
 
     Args:
-        breakpoints: per axis, None if no schedule of the candidates serves.
-        lower_bound: no schedule of the candidates has a smaller size.
+        breakpoints: per axis, None if no schedule was found that serves.
+        lower_bound: no schedule of the candidates has a smaller size; infinite if none
+            of them serves.
     """
 
     breakpoints: Breakpoints | None
@@ -308,7 +309,10 @@ def _many_axes(cells: CellLosses, limit: float, size: Size) -> Found:
         return out
 
     best = _descend(paths, list(_subsets(axes)), judged, limit, size)
-    return Found(best, 1.0)
+    if best is None:  # few breakpoints do not do: begin with all of them
+        whole = tuple(tuple(range(axis.n)) for axis in axes)
+        best = _descend(paths, [whole], judged, limit, size)
+    return Found(best, size([max(1, len(axis.include)) for axis in axes]))
 
 
 def _subsets(axes: Sequence[Segments]) -> Iterator[Breakpoints]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
+from taskspace._util.files import checksum
 from taskspace._util.words import round_to_side
 from taskspace.certificates.statements import Certificate, context_words
 from taskspace.errors import InvalidInputError, TaskspaceError
@@ -19,7 +20,7 @@ from taskspace.performance.study import Study
 from taskspace.policies import Policy
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.schedules.parameters import Structure
+from taskspace.schedules.parameters import PI, PID, Structure
 
 Scale = Literal["linear", "log"]
 FORMAT = "taskspace-schedule"
@@ -40,7 +41,8 @@ class Schedule:
         interpolation: for each axis `"linear"` or `"log"`.
         question: what it was made for, None for a table that was given.
         lower_bound: no fewer vertices do, of the candidates, on the targets.
-        optimal: whether that is the number of vertices.
+        optimal: whether no schedule of the candidates is smaller.
+        smallest_by: what was to be small: the vertices, or a sum of breakpoints.
         bound_of: what the bound is about, e.g. `"16 × 16 candidates, 61 × 61 targets"`.
         worst: the largest loss at a target.
         worst_context: where that is.
@@ -67,6 +69,7 @@ class Schedule:
     provenance: str = ""
     notes: tuple[str, ...] = ()
     seconds: float = field(default=0.0, repr=False)
+    smallest_by: str = "vertices"
 
     @classmethod
     def of_gains(
@@ -125,6 +128,13 @@ class Schedule:
                 )
         if not np.isfinite(self.gains).all():
             raise InvalidInputError("Numbers of a schedule must be finite.")
+        names, shape = self.structure.names, self.structure.shape
+        is_known = not self.structure.is_gain and names in (PI, PID) and not shape
+        if not is_known and (len(shape) != 2 or prod(shape) != len(names)):
+            raise InvalidInputError(
+                "A schedule must have one name per entry of a gain, or those of a PI "
+                f"or PID controller, but has {', '.join(names)} for shape {shape}."
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -218,10 +228,11 @@ class Schedule:
         if self.question is None:
             return [f"A schedule of {count}."]
         kind = "" if self.provenance == "exact" else " on the estimated losses"
-        if self.optimal:
+        bound = f"at least {self.lower_bound} of {self.bound_of}{kind}"
+        if self.optimal and self.smallest_by == "vertices":
             bound = f"no fewer of {self.bound_of}{kind}"
-        else:
-            bound = f"at least {self.lower_bound} of {self.bound_of}{kind}"
+        elif self.optimal:
+            bound = f"no smaller {self.smallest_by} of {self.bound_of}{kind}"
         worst = round_to_side(self.worst, up=True, digits=4)
         where = context_words(self.worst_context, self.names)
         said = [f"{count}: {self.question}; {bound}."]
@@ -270,6 +281,7 @@ class Schedule:
             "interpolation": dict(self.interpolation),
             "lower_bound": self.lower_bound,
             "optimal": self.optimal,
+            "smallest_by": self.smallest_by,
             "bound_of": self.bound_of,
             "worst": None if np.isnan(self.worst) else self.worst,
             "worst_context": self.worst_context,
@@ -299,7 +311,7 @@ class Schedule:
             structure = Structure(
                 tuple(values["structure"]["names"]),
                 tuple(values["structure"]["shape"]),
-                bool(values["structure"]["is_gain"]),
+                values["structure"]["is_gain"] is True,
                 float(values["structure"]["setpoint_weight"]),
             )
             made = cls(
@@ -318,6 +330,7 @@ class Schedule:
                 str(values["provenance"]),
                 tuple(map(str, values["notes"])),
                 float(values["seconds"]),
+                str(values["smallest_by"]),
             )
         except (
             KeyError,
@@ -343,11 +356,17 @@ class Schedule:
         Args:
             path: of the file.
         """
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+        values = self.to_dict()
+        values["checksum"] = _checksum(values)
+        Path(path).write_text(json.dumps(values, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> "Schedule":
         """Read what `save` wrote.
+
+        A file that answers a question must have the checksum that it records: its
+        numbers are then those that were judged. A table without a question, `ask` null,
+        needs none.
 
         Args:
             path: of the file.
@@ -356,7 +375,20 @@ class Schedule:
             values = json.loads(Path(path).read_text())
         except (OSError, ValueError) as error:
             raise InvalidInputError(f"{path} is no schedule: {error}.") from error
-        return cls.from_dict(values if isinstance(values, dict) else {})
+        values = values if isinstance(values, dict) else {}
+        recorded = values.pop("checksum", None)
+        made = cls.from_dict(values)
+        if made.question is not None and recorded != _checksum(values):
+            raise InvalidInputError(
+                f"{path} must have the checksum that it records, but it was changed: "
+                "what it says of its gains may not hold. Make the schedule again, or "
+                "set ask to null to use it as a table in use."
+            )
+        return made
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    return checksum(json.dumps(values, sort_keys=True).encode())
 
 
 def _scales(
