@@ -227,9 +227,9 @@ def plain(
         if isinstance(value, np.ndarray | np.generic):
             return convert(value.tolist())
         if is_dataclass(value):
-            return {
-                each.name: convert(getattr(value, each.name)) for each in fields(value)
-            }
+            return convert(
+                {each.name: getattr(value, each.name) for each in fields(value)}
+            )
         if isinstance(value, list | tuple):
             return [convert(item) for item in value]
         if isinstance(value, float) and not math.isfinite(value):
