@@ -31,7 +31,7 @@ def study():
         (lambda s: ts.select(SYSTEM, TRAINER, SPACE, 0.1, seed=0), "a question"),
         (lambda s: ts.minimum_cover(s, 0.1), "a question"),
         (lambda s: ts.minimum_cover([[1, 0]]), "tolerance sets.*list"),
-        (lambda s: ts.greedy_cover(np.eye(2, dtype=bool)), "from_bool.*ndarray"),
+        (lambda s: ts.greedy_cover(np.eye(2, dtype=bool)), "sets.pack.*ndarray"),
         (lambda s: ts.smallest_epsilon(s, 2), "a question"),
         (lambda s: ts.smallest_epsilon(np.eye(2), 1, QUESTION), "matrix alone"),
         (lambda s: ts.verify_cover(s, s), "a cover"),

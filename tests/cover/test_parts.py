@@ -19,7 +19,7 @@ from taskspace.cover import (
 from taskspace.cover.verify import (
     MeanProblem,
     Problem,
-    share_price_bound,
+    price_bound,
     unserved_price_bound,
 )
 from taskspace.errors import InvalidInputError
@@ -366,7 +366,7 @@ def test_no_prices_prove_more_than_the_truth(proven, losses, case):
         ]).astype(np.int64)  # fmt: skip
         prices = replace(cover.prices, units=units)
         bound, fault = [
-            lambda p: share_price_bound(p, problem, 96),
+            lambda p: price_bound(p, problem, int(sets.coverable.sum()) - 96),
             lambda p: unserved_price_bound(p, problem, 3),
             lambda p: mean.price_bound(p, 3),
         ][case](prices)

@@ -10,20 +10,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.cover.cover import Cover, PriceProof
+from taskspace.cover.cover import Cover, PriceProof, listed
 from taskspace.cover.problem import sets_of
 from taskspace.errors import InvalidInputError, require
 from taskspace.performance.study import Study
 from taskspace.sets import TargetSets
-
-# Proofs of bounds for the verifier: plain NumPy, Python integers and fractions.
-# Shares no code with the methods that found the bounds.
-
 
 _BLOCK_RUNS = 1_000_000
 _MOST = 2**62  # sums of prices stay below this
@@ -61,8 +57,7 @@ class Problem:
         cost = np.ones(n) if costs is None else np.asarray(costs, np.float64)
         if cost.shape != (n,) or not (np.isfinite(cost) & (cost > 0)).all():
             raise InvalidInputError(
-                f"costs must be {n} positive numbers, one for each source, but got "
-                f"shape {cost.shape}."
+                f"costs must be {n} positive numbers, but got shape {cost.shape}."
             )
         needed = sets.coverable
         if weights is None:
@@ -70,8 +65,7 @@ class Problem:
         array = np.asarray(weights, np.float64)
         if array.shape != (m,) or not (np.isfinite(array) & (array >= 0)).all():
             raise InvalidInputError(
-                f"target_weights must be {m} numbers >= 0, one for each target, but "
-                f"got shape {array.shape}."
+                f"target_weights must be {m} numbers >= 0, but got {array.shape}."
             )
         exact = [Fraction(w) for w in array.tolist()]
         common = math.lcm(*(w.denominator for w in exact), 1)
@@ -148,108 +142,54 @@ class Problem:
         zero = np.zeros(1, values.dtype)
         prefix = np.concatenate([zero, np.cumsum(values)])
         loads = np.zeros(self.sets.n_sources, values.dtype)
-        for block in _blocks(self.sets):
-            parts = prefix[block.stops] - prefix[block.starts]
-            until = np.concatenate([zero, np.cumsum(parts)])
-            loads[block.sources] = until[block.ends[1:]] - until[block.ends[:-1]]
+        for sources, ends, starts, stops in _blocks(self.sets):
+            until = np.concatenate([zero, np.cumsum(prefix[stops] - prefix[starts])])
+            loads[sources] = until[ends[1:]] - until[ends[:-1]]
         return loads
 
 
-def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
-    """Return the bound that prices prove, or why they prove none.
+def price_bound(
+    prices: PriceProof, problem: Problem, slack: int | None = None
+) -> tuple[Fraction, str]:
+    """Return what serving enough costs at least, or why prices prove nothing.
 
     Args:
         prices: the claim.
         problem: what it is about.
+        slack: weight that may stay unserved; None where every target must be served.
+            A target that may stay unserved has a price of at most `rate` times its
+            weight.
 
     Returns:
         The largest proven bound, and an empty text; or 0 and what is wrong.
     """
-    sets, targets, units = problem.sets, prices.targets, prices.units
     dense, fault = _on_targets(prices, problem.needed & (problem.weights > 0))
-    if fault or len(targets) == 0:
-        return Fraction(0), fault
-    if not (units > 0).all():
-        return Fraction(0), "a price is not positive"
-    loads = problem.loads(dense)
-    distinct, which = np.unique(problem.costs, return_inverse=True)
-    one = Fraction(2) ** prices.shift
-    for k, cost in enumerate(distinct.tolist()):
-        value = Fraction(cost) / prices.unit
-        limit = math.floor(value) * one if prices.is_whole else math.floor(value * one)
-        heaviest = max(loads[which == k].tolist())
-        if heaviest > limit:
-            source = int(np.flatnonzero((which == k) & (loads == heaviest))[0])
-            return Fraction(0), f"the targets of source {source} cost more than it does"
-    total = sum(units.tolist())
-    if not prices.is_whole:
-        return total / one * prices.unit, ""
-    labels = _apart(sets, targets)
-    sums: dict[int, int] = {}
-    for label, n in zip(labels.tolist(), units.tolist(), strict=True):
-        sums[label] = sums.get(label, 0) + n
-    return sum(math.ceil(n / one) for n in sums.values()) * prices.unit, ""
-
-
-def _on_targets(prices: PriceProof, may: NDArray[np.bool_]) -> tuple[NDArray[Any], str]:
-    """Return a price for each target, and what is wrong with where they are.
-
-    Args:
-        prices: the claim.
-        may: whether each target may have a price.
-    """
-    targets, dense = prices.targets, np.zeros(len(may), prices.units.dtype)
-    if prices.unit <= 0:
-        return dense, "their unit is not positive"
-    if len(targets) == 0:
-        return dense, ""
-    inside = 0 <= targets.min() and targets.max() < len(may)
-    if not inside or not (np.diff(targets) > 0).all():
-        return dense, "they are not on targets in ascending order"
-    if not may[targets].all():
-        return dense, "a target has a price that need not be served"
-    dense[targets] = prices.units
-    too_large = int(np.abs(prices.units.astype(object)).sum()) >= _MOST
-    return dense, "they are too large" if too_large and dense.dtype != object else ""
-
-
-def _less_gains(total: int, gains: NDArray[Any], room: int) -> int:
-    """Return a sum of prices, less what the best sources gain at these prices."""
-    best = sorted((max(0, int(gain)) for gain in gains), reverse=True)
-    return total - sum(best[:room])
-
-
-def share_price_bound(
-    prices: PriceProof, problem: Problem, needed: int
-) -> tuple[Fraction, str]:
-    """Return what serving enough weight costs at least, or why prices prove nothing.
-
-    A target that stays unserved has a price of at most `rate` times its weight.
-
-    Args:
-        prices: the claim.
-        problem: what is left to free sources.
-        needed: weight that these must serve.
-    """
-    counts = problem.needed & (problem.weights > 0)
-    dense, fault = _on_targets(prices, counts)
+    rate = prices.rate or Fraction(0)
+    if not fault and slack and _exceeds(prices, problem, rate):
+        fault = "a price is above the rate of unserved weight"
     if fault:
         return Fraction(0), fault
-    slack, rate = int(problem.weights[counts].sum()) - needed, prices.rate or 0
-    limits = [rate * int(w) for w in problem.weights[prices.targets]]
-    if (prices.units < 0).any():
-        return Fraction(0), "a price is negative"
-    if slack and any(u > w for u, w in zip(prices.units.tolist(), limits, strict=True)):
-        return Fraction(0), "a price is above the rate of unserved weight"
-    one, costs = Fraction(2) ** prices.shift, []
-    for cost in problem.costs.tolist():
-        value = Fraction(cost) / prices.unit
-        whole = math.floor(value) * one if prices.is_whole else value * one
-        costs.append(min(math.floor(whole), _MOST))
-    gains = problem.loads(dense) - np.array(costs, np.int64)
-    unserved = math.ceil(rate * slack) if slack else 0
-    units = _less_gains(int(dense.sum()) - unserved, gains, len(gains)) / one
-    return max(0, math.ceil(units) if prices.is_whole else units) * prices.unit, ""
+    one, is_whole = Fraction(2) ** prices.shift, prices.is_whole
+    distinct, which = np.unique(problem.costs, return_inverse=True)
+    exact = [Fraction(cost) / prices.unit for cost in distinct.tolist()]
+    costs = [math.floor(c) * one if is_whole else c * one for c in exact]
+    most = math.inf if dense.dtype == object else _MOST
+    limits = np.array([min(math.floor(c), most) for c in costs], dense.dtype)
+    gains = problem.loads(dense) - limits[which]
+    if slack is not None:
+        units = int(dense.sum()) - math.ceil(rate * slack) - _best(gains, len(gains))
+        low = max(Fraction(0), units / one)
+        return (math.ceil(low) if is_whole else low) * prices.unit, ""
+    if (gains > 0).any():
+        source = int(gains.argmax())
+        return Fraction(0), f"the targets of source {source} cost more than it does"
+    if not is_whole or not len(prices.targets):
+        return int(dense.sum()) / one * prices.unit, ""
+    sums: dict[int, int] = {}
+    labels = _apart(problem.sets, prices.targets).tolist()
+    for label, n in zip(labels, prices.units.tolist(), strict=True):
+        sums[label] = sums.get(label, 0) + n
+    return sum(math.ceil(n / one) for n in sums.values()) * prices.unit, ""
 
 
 def unserved_price_bound(
@@ -263,14 +203,50 @@ def unserved_price_bound(
         room: how many of them there may be.
     """
     dense, fault = _on_targets(prices, problem.needed & (problem.weights > 0))
-    if fault or prices.unit != 1:
-        return Fraction(0), fault or "their unit is not 1"
     one = Fraction(2) ** prices.shift
-    limits = [one * int(w) for w in problem.weights[prices.targets]]
-    if any(not 0 <= u <= w for u, w in zip(prices.units.tolist(), limits, strict=True)):
-        return Fraction(0), "a target has a price above its weight"
-    units = _less_gains(int(dense.sum()), problem.loads(dense), room) / one
+    if not fault and prices.unit != 1:
+        fault = "their unit is not 1"
+    elif not fault and _exceeds(prices, problem, one):
+        fault = "a target has a price above its weight"
+    if fault:
+        return Fraction(0), fault
+    units = (int(dense.sum()) - _best(problem.loads(dense), room)) / one
     return Fraction(max(0, math.ceil(units))), ""
+
+
+def _on_targets(
+    prices: PriceProof, may: NDArray[np.bool_], *, signed: bool = False
+) -> tuple[NDArray[Any], str]:
+    """Return a price for each target, and what is wrong with them; `may` have one."""
+    targets, units = prices.targets, prices.units
+    dense = np.zeros(len(may), units.dtype)
+    if prices.unit <= 0:
+        return dense, "their unit is not positive"
+    if len(targets) == 0:
+        return dense, ""
+    inside = 0 <= targets.min() and targets.max() < len(dense)
+    if not inside or not (np.diff(targets) > 0).all():
+        return dense, "they are not on targets in ascending order"
+    if not may[targets].all():
+        return dense, "a target has a price that need not be served"
+    if not signed and (units < 0).any():
+        return dense, "a price is negative"
+    dense[targets] = units
+    too_large = int(np.abs(units.astype(object)).sum()) >= _MOST
+    return dense, "they are too large" if too_large and dense.dtype != object else ""
+
+
+def _exceeds(prices: PriceProof, problem: Problem, rate: Fraction) -> bool:
+    """Return whether the price of a target is above its weight times a rate."""
+    weights = problem.weights[prices.targets].tolist()
+    return any(
+        u > rate * int(w) for u, w in zip(prices.units.tolist(), weights, strict=True)
+    )
+
+
+def _best(gains: NDArray[Any], room: int) -> int:
+    """Return what the best sources gain together, at most so many of them."""
+    return sum(sorted((max(0, int(gain)) for gain in gains), reverse=True)[:room])
 
 
 class MeanProblem:
@@ -322,46 +298,26 @@ class MeanProblem:
             budget: sources at most, those that must be in among them.
         """
         everywhere = np.ones(self.sets.n_targets, bool)
-        units, fault = _on_targets(prices, everywhere)
+        units, fault = _on_targets(prices, everywhere, signed=True)
         if fault or prices.unit != 1:
             return Fraction(0), fault or "their unit is not 1"
         gains = np.zeros(self.sets.n_sources, np.int64)
         for source in [*self.include.tolist(), *self.free.tolist()]:
             losses = self._row(source)
-            with np.errstate(invalid="ignore", over="ignore"):
-                product = np.where(self.weights == 0, 0.0, losses * self.weights)
             # One step down, unless it is exact: the true product is not below that.
             is_exact = (self.weights == 1) | (self.weights == 0) | (losses == 0)
-            down = np.where(is_exact, product, np.nextafter(product, -np.inf))
-            with np.errstate(over="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
+                product = np.where(self.weights == 0, 0.0, losses * self.weights)
+                down = np.where(is_exact, product, np.nextafter(product, -np.inf))
                 floor = np.floor(np.ldexp(down, prices.shift))
             least = np.clip(floor, -_LARGEST, _LARGEST)
             saved = np.maximum(units - least.astype(np.int64), 0)
             if (floor < least).any() or saved.sum(dtype=np.float64) >= 2 * _LARGEST:
                 return Fraction(0), "the losses are too large in their unit"
             gains[source] = saved.sum()
-        total = int(units.sum()) - int(gains[self.include].sum())
         room = budget - len(self.include)
-        bound = _less_gains(total, gains[self.free], room)
-        return bound / Fraction(2) ** prices.shift, ""
-
-
-def all_selections(
-    n_sources: int, sizes: Iterable[int], max_selections: float
-) -> Iterator[tuple[int, ...]] | None:
-    """Return all selections of some sizes, None where they are too many.
-
-    Args:
-        n_sources: how many sources there are to choose from.
-        sizes: numbers of sources.
-        max_selections: when to give up.
-    """
-    numbers = list(sizes)
-    if sum(math.comb(n_sources, k) for k in numbers) > max_selections:
-        return None
-    return itertools.chain.from_iterable(
-        itertools.combinations(range(n_sources), k) for k in numbers
-    )
+        left = int(units.sum()) - int(gains[self.include].sum())
+        return (left - _best(gains[self.free], room)) / Fraction(2) ** prices.shift, ""
 
 
 def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -374,48 +330,45 @@ def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
     marks[targets + 1] = 1
     before = np.cumsum(marks, dtype=np.int32)  # targets with a price before each one
     joins = np.zeros(n, np.int64)
-    for block in _blocks(sets):
-        first, last = before[block.starts], before[block.stops]
+    for _, _, starts, stops in _blocks(sets):
+        first, last = before[starts], before[stops]
         is_priced = first < last
         joins += np.bincount(first[is_priced], minlength=n)
         joins -= np.bincount(last[is_priced] - 1, minlength=n)
     # Neighbours that a run joins have one label,
     labels = np.cumsum(np.append(0, np.cumsum(joins)[: n - 1] <= 0), dtype=np.int32)
     # and a source joins the labels of its runs.
-    for block in _blocks(sets):
-        first, last = before[block.starts], before[block.stops]
+    for _, ends, starts, stops in _blocks(sets):
+        first, last = before[starts], before[stops]
         is_priced, n_labels = first < last, int(labels.max()) + 1
         if n_labels == 1:
             break
-        owner = np.repeat(np.arange(len(block.ends) - 1), np.diff(block.ends))
+        owner = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
         rows, columns = n_labels + owner[is_priced], labels[first[is_priced]]
         graph = sparse.coo_array(
             (np.ones(len(rows), bool), (rows, columns)),
-            shape=(n_labels + len(block.ends) - 1,) * 2,
+            shape=(n_labels + len(ends) - 1,) * 2,
         )
         labels = connected_components(graph, directed=False)[1][labels]
     return labels
 
 
-class _Block(NamedTuple):
-    """Runs of some sources: those of its k-th from `ends[k]` to `ends[k + 1]`."""
-
-    sources: slice
-    ends: NDArray[np.int64]
-    starts: NDArray[np.int32]
-    stops: NDArray[np.int32]
+_Block = tuple[slice, NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
 
 
 def _blocks(sets: TargetSets) -> Iterator[_Block]:
-    """All runs, a million at a time or one source, so that little memory is needed."""
-    runs = sets
+    """Yield all runs, a million at a time or one source, so that memory stays small.
+
+    Some sources, where the runs of each begin and the last ones end, and the starts
+    and stops of all these runs.
+    """
     a = 0
     while a < sets.n_sources:
-        most = runs.offsets[a] + _BLOCK_RUNS
-        b = max(a + 1, int(np.searchsorted(runs.offsets, most, side="right")) - 1)
-        part = slice(runs.offsets[a], runs.offsets[b])
-        ends = runs.offsets[a : b + 1] - runs.offsets[a]
-        yield _Block(slice(a, b), ends, runs.starts[part], runs.stops[part])
+        most = sets.offsets[a] + _BLOCK_RUNS
+        b = max(a + 1, int(np.searchsorted(sets.offsets, most, side="right")) - 1)
+        part = slice(sets.offsets[a], sets.offsets[b])
+        ends = sets.offsets[a : b + 1] - sets.offsets[a]
+        yield slice(a, b), ends, sets.starts[part], sets.stops[part]
         a = b
 
 
@@ -426,24 +379,17 @@ def knapsack_bound(problem: Problem, needed: int) -> Fraction:
         problem: what it is about.
         needed: weight that is served.
     """
-    gains = problem.loads(problem.weights)
-    useful = np.flatnonzero(gains > 0)
-    exact = sorted(
-        ((Fraction(float(problem.costs[s])), int(gains[s])) for s in useful),
-        key=lambda pair: pair[0] / pair[1],
-    )
+    gains, costs = problem.loads(problem.weights), problem.costs.tolist()
+    pairs = [(Fraction(costs[s]), int(gains[s])) for s in np.flatnonzero(gains > 0)]
     spent, missing = Fraction(0), needed
-    for cost, gain in exact:
-        if gain >= missing:
-            spent += cost * missing / gain
-            break
-        spent += cost
+    for cost, gain in sorted(pairs, key=lambda pair: pair[0] / pair[1]):
+        spent += cost * min(Fraction(1), Fraction(missing, gain))
         missing -= gain
-    is_whole = all(float(c).is_integer() for c in problem.costs.tolist())
-    common = 0
-    if is_whole:
-        for cost in np.unique(problem.costs).tolist():
-            common = math.gcd(common, int(cost))
+        if missing <= 0:
+            break
+    if not all(cost.is_integer() for cost in costs):
+        return spent
+    common = math.gcd(*map(int, set(costs)))
     return Fraction(-(-spent // common) * common) if common else spent
 
 
@@ -535,6 +481,7 @@ def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int]
 
 _MAX_DEPTH = 400  # sources of a cover, each a level of an exhaustive search
 _STEP, _SLOW = 50, 20  # pairs that a selection is worth, and a target in fractions
+_ROUNDED = Fraction(1, 2**50)  # relative error of a share or a mean that is a float
 
 
 @dataclass(frozen=True, repr=False)
@@ -577,10 +524,9 @@ class CoverRefutedError(InvalidInputError):
     """
 
     def __init__(self, failures: tuple[str, ...]):
+        said = "; ".join(failures)
         super().__init__(
-            "Every claim of a cover must follow from its sets, but "
-            + "; ".join(failures)
-            + "."
+            f"Every claim of a cover must follow from its sets, but {said}."
         )
         self.failures = failures
 
@@ -633,30 +579,19 @@ def verify_cover(
                 check.cheaper()
             if effort and not check.failures and check.open:
                 check.search()
-    if check.failures and raise_on_failure:
-        raise CoverRefutedError(tuple(check.failures))
-    return Verification(
-        not check.failures,
-        tuple(check.failures),
-        tuple(check.open),
-        tuple(check.proven),
-        _conditions(cover),
-    )
-
-
-def _conditions(cover: Cover) -> tuple[str, ...]:
-    """Which selections the bounds are about, where not about all."""
+    failures = tuple(check.failures)
+    if failures and raise_on_failure:
+        raise CoverRefutedError(failures)
     held = (("must be in", cover.include), ("must not be in", cover.exclude))
-    return tuple(
-        f"bounds are about selections in which {_sources(sources)} {what}"
+    conditions = tuple(
+        f"bounds are about selections in which sources {listed(sources.tolist(), 8)} "
+        f"{what}"
         for what, sources in held
         if len(sources)
     )
-
-
-def _sources(numbers: NDArray[np.int64]) -> str:
-    first = ", ".join(map(str, numbers[:8].tolist()))
-    return f"source{'s' * (len(numbers) > 1)} {first}{', ...' * (len(numbers) > 8)}"
+    return Verification(
+        not failures, failures, tuple(check.open), tuple(check.proven), conditions
+    )
 
 
 class _Check:
@@ -692,6 +627,7 @@ class _Check:
         self.rest, self.chosen = self.problem, np.asarray(cover.sources)
         self.taken = np.array(sorted(include), np.int64)
         self.spent = self.problem.cost(self.taken)
+        self.before = self.problem.served_weight(self.taken)
         if include or exclude:
             fixed = include | exclude
             free = [s for s in range(cover.n_sources) if s not in fixed]
@@ -701,85 +637,76 @@ class _Check:
 
     # --- what anybody can count ---------------------------------------------------
 
+    def _claimed(self, name: str, actual: Any) -> None:
+        """Refuse a field of the cover that is not what it must be."""
+        if (claimed := getattr(self.cover, name)) != actual:
+            self.failures.append(f"{name}={claimed} is claimed, but it is {actual}")
+
     def shape(self) -> bool:
         """Check that all sources and targets exist; whether they do."""
-        cover, sets, fail = self.cover, self.sets, self.failures.append
-        for name in ("n_sources", "n_targets"):
-            claimed, actual = getattr(cover, name), getattr(sets, name)
-            if claimed != actual:
-                fail(f"{name}={claimed} is claimed, but the data have {actual}")
-        sources, assignment = np.asarray(cover.sources), np.asarray(cover.assignment)
-        if sources.size and not (0 <= sources.min() <= sources.max() < sets.n_sources):
-            fail("a selected source does not exist")
-        if len(np.unique(sources)) != len(sources):
-            fail("a source is selected twice")
-        if assignment.shape != (sets.n_targets,):
-            fail(f"the assignment names {assignment.size} targets of {sets.n_targets}")
-        for name in ("include", "exclude"):
+        cover, n, fail = self.cover, self.sets.n_sources, self.failures.append
+        self._claimed("n_sources", n)
+        self._claimed("n_targets", self.sets.n_targets)
+        for name in ("sources", "include", "exclude"):
             array = np.asarray(getattr(cover, name))
-            if array.size and not (0 <= array.min() <= array.max() < sets.n_sources):
-                fail(f"a source of {name} does not exist")
-        if not set(cover.include.tolist()) <= set(sources.tolist()):
+            if array.size and not (0 <= array.min() <= array.max() < n):
+                fail(f"{name} names a source that does not exist")
+        sources = set(cover.sources.tolist())
+        if len(sources) != len(cover.sources):
+            fail("a source is selected twice")
+        if np.shape(cover.assignment) != (self.sets.n_targets,):
+            fail(f"{np.size(cover.assignment)} targets are assigned, not all")
+        if not set(cover.include.tolist()) <= sources:
             fail("a source that must be in is not selected")
-        if set(cover.exclude.tolist()) & set(sources.tolist()):
+        if set(cover.exclude.tolist()) & sources:
             fail("a source that must not be in is selected")
         return not self.failures
 
     def serving(self) -> None:
         """Check who serves whom, and which targets no source serves."""
         cover, sets, fail = self.cover, self.sets, self.failures.append
-        n_targets = sets.n_targets
         assignment = np.asarray(cover.assignment)
-        is_served = np.zeros(n_targets, bool)
+        is_served, is_coverable = (np.zeros(sets.n_targets, bool) for _ in range(2))
         is_right = assignment == -1
-        for source in cover.sources:
-            row = sets.row(int(source))
+        for source in cover.sources.tolist():
+            row = sets.row(source)
             is_served |= row
             is_right |= row & (assignment == source)
-        is_right &= is_served == (assignment >= 0)
-        wrong = np.flatnonzero(~is_right)
+        wrong = np.flatnonzero(~is_right | (is_served != (assignment >= 0)))
         if len(wrong):
             fail(
                 f"target {wrong[0]} is assigned to {assignment[wrong[0]]}, which is no "
                 f"selected source that serves it ({len(wrong)} such targets)"
             )
-        coverage = int(is_served.sum()) / n_targets if n_targets else 1.0
+        coverage = int(is_served.sum()) / sets.n_targets if sets.n_targets else 1.0
         if not abs(cover.coverage - coverage) <= 1e-12:
             fail(f"coverage={cover.coverage} is claimed, but it is {coverage}")
-        is_coverable = np.zeros(n_targets, bool)
         for source in np.setdiff1d(np.arange(sets.n_sources), cover.exclude).tolist():
             is_coverable |= sets.row(source)
         if not np.array_equal(cover.uncoverable, np.flatnonzero(~is_coverable)):
-            fail(
-                f"{len(cover.uncoverable)} uncoverable targets are claimed, but the "
-                f"{int((~is_coverable).sum())} targets that no source serves are not "
-                "these"
-            )
+            fail("uncoverable does not name the targets that no source serves")
 
     def numbers(self) -> bool:
         """Check size, cost and shares; whether everything holds so far."""
         cover, fail = self.cover, self.failures.append
-        if cover.size != len(cover.sources):
-            fail(f"size={cover.size} is claimed, but {len(cover.sources)} are selected")
-        total = self.problem.cost(cover.sources)
+        self._claimed("size", len(cover.sources))
+        total, low = self.problem.cost(cover.sources), cover.lower_bound
         # A float cost is rounded, and costs may be rounded multiples of one unit.
         slack = total / 2**46
-        is_finite = math.isfinite(cover.cost)
-        if not (is_finite and abs(Fraction(cover.cost) - total) <= slack):
+        is_cost = math.isfinite(cover.cost)
+        if not (is_cost and abs(Fraction(cover.cost) - total) <= slack):
             fail(f"cost={cover.cost} is claimed, but it is {float(total)}")
         self._check_share()
-        low = cover.lower_bound
         if not (math.isfinite(low) and low >= 0):
             fail(f"lower_bound={low} is not a bound")
-            return False
-        if Fraction(low) > total:
+        elif Fraction(low) > total:
             fail(f"lower_bound={low} exceeds the cost {float(total)} of this cover")
-        is_least = abs(Fraction(low) - total) <= slack
-        if cover.optimal and cover.coverage_bound is None and not is_least:
-            fail(
-                f"optimal is claimed, but lower_bound={low} is not the cost "
-                f"{float(total)}"
-            )
+        elif (
+            cover.optimal
+            and cover.coverage_bound is None
+            and abs(Fraction(low) - total) > slack
+        ):
+            fail(f"optimal is claimed, but {self.claim} is not the cost")
         if not self.failures:
             self._decide()
         return not self.failures
@@ -787,85 +714,60 @@ class _Check:
     def _check_share(self) -> None:
         """Check whether the cover says truly that it misses the share asked for."""
         share, missed = self.cover.share, self.cover.missed_share
-        fail, served = (
-            self.failures.append,
-            self.problem.served_weight(self.cover.sources),
-        )
-        for name, value in (("share", share), ("missed_share", missed)):
-            if value is not None and not 0 <= value <= 1:
-                fail(f"{name}={value} is no share")
-                return
-        if missed is not None:
-            if served >= self.problem.asked_weight(missed):
+        fail, problem = self.failures.append, self.problem
+        served = problem.served_weight(self.cover.sources)
+        if any(value is not None and not 0 <= value <= 1 for value in (share, missed)):
+            fail(f"share={share} or missed_share={missed} is no share")
+        elif missed is not None:
+            if served >= problem.asked_weight(missed):
                 fail(f"missed_share={missed} is claimed, but so much is served")
             elif share not in (None, missed):
                 fail(f"missed_share={missed} is not share={share}")
         # A share of 1 is also recorded where all that can be served was asked for.
-        elif (
-            share is not None
-            and share < 1
-            and served < self.problem.asked_weight(share)
-        ):
+        elif share not in (None, 1) and served < problem.asked_weight(share):
             fail(f"share={share} is not served, and the cover does not say so")
 
     # --- bounds -------------------------------------------------------------------
 
     def coverage(self) -> None:
         """Check that no selection of as many sources serves more than is claimed."""
-        cover, problem = self.cover, self.problem
+        cover, problem, fail = self.cover, self.problem, self.failures.append
+        what = f"coverage_bound={cover.coverage_bound} ({cover.lower_bound_kind})"
         if cover.coverage_bound is None:
             if cover.budget is not None:
-                what = f"budget={cover.budget} is claimed without a coverage_bound"
-                self.failures.append(what)
+                fail(f"budget={cover.budget} is claimed without a coverage_bound")
             return
         served, total = problem.served_weight(cover.sources), problem.total_weight
         share = Fraction(served, total) if total else Fraction(1)
         claimed = Fraction(cover.coverage_bound)
-        slack = Fraction(1, 2**50)  # shares are rounded
-        what = f"coverage_bound={cover.coverage_bound}"
-        if claimed < share * (1 - slack):
-            self.failures.append(
-                f"{what} is below the share {float(share)} that this cover serves"
-            )
-        elif cover.optimal and not claimed <= share * (1 + slack):
-            self.failures.append(
-                f"optimal is claimed, but {what} is above the share {float(share)} "
-                "served"
-            )
+        if claimed < share * (1 - _ROUNDED):
+            fail(f"{what} is below the share {float(share)} that this cover serves")
+        elif cover.optimal and not claimed <= share * (1 + _ROUNDED):
+            fail(f"optimal is claimed, but {what} is above the share served")
         elif cover.budget is not None:
-            self._budget(f"{what} ({cover.lower_bound_kind})", claimed, cover.budget)
+            self._budget(what, claimed, cover.budget)
         else:
-            beyond = coverage_limit(self.rest, self.chosen)
-            most = Fraction(problem.served_weight(self.taken) + beyond, total or 1)
-            if most <= claimed * (1 + slack):
-                self.proven.append(
-                    f"{what}: no {cover.size} sources serve a larger share"
-                )
+            most = self.before + coverage_limit(self.rest, self.chosen)
+            if Fraction(most, total or 1) <= claimed * (1 + _ROUNDED):
+                self.proven.append(f"{what} is proven again by computing it anew")
             else:
-                self.open.append(f"{what} was not proven again; {float(most)} is")
+                self.open.append(f"{what} was not proven again; {most / total} is")
 
     def _budget(self, what: str, claimed: Fraction, budget: int) -> None:
         """Prove what the sources of a budget serve at most."""
         if self.cover.size > budget:
-            self.failures.append(
-                f"{self.cover.size} sources are more than budget={budget}"
-            )
+            self.failures.append(f"size={self.cover.size} is more than {budget=}")
             return
         rest, total = self.rest, self.problem.total_weight or 1
         room = min(budget - len(self.taken), rest.sets.n_sources)
-        # A share that is rounded up proves what the next smaller float would not.
-        least = Fraction(self._servable) - claimed * (1 + Fraction(1, 2**50)) * total
-        already, beside = self.problem.served_weight(self.taken), self._servable
-
-        def unserved(sources: Iterable[int]) -> Fraction:
-            return Fraction(beside - already - rest.served_weight(list(sources)))
-
+        beside = self._servable - self.before
         self._by_prices(
             what,
-            least,
+            # A share that is rounded up proves what the next smaller float would not.
+            self._servable - claimed * (1 + _ROUNDED) * total,
             lambda prices: unserved_price_bound(prices, rest, room),
             self._selections(rest.sets.n_sources, [room]),
-            unserved,
+            lambda chosen: Fraction(beside - rest.served_weight(list(chosen))),
         )
 
     def _share(self, share: float) -> None:
@@ -874,18 +776,18 @@ class _Check:
         if self.problem.served_weight(self.cover.sources) < asked:
             self.failures.append(f"share={share} is claimed, but less is served")
             return
-        needed = max(0, asked - self.problem.served_weight(self.taken))
+        needed = max(0, asked - self.before)
 
-        def cost(sources: Iterable[int]) -> Fraction | None:
+        def cost(sources: tuple[int, ...]) -> Fraction | None:
             chosen = list(sources)
             enough = rest.served_weight(chosen) >= needed
             return rest.cost(chosen) if enough else None
 
-        n = rest.sets.n_sources
+        n, slack = rest.sets.n_sources, self._servable - self.before - needed
         self._by_prices(
             self.claim,
             Fraction(self.cover.lower_bound) - self.spent,
-            lambda prices: share_price_bound(prices, rest, needed),
+            lambda prices: price_bound(prices, rest, slack),
             self._selections(n, range(n + 1)),
             cost,
         )
@@ -894,9 +796,12 @@ class _Check:
         self, n_sources: int, sizes: Iterable[int]
     ) -> Iterator[tuple[int, ...]] | None:
         """All selections of some sizes, None where they are too many to look at."""
-        per_target = _SLOW if self.cover.mean_loss is not None else 1
+        per_target, numbers = _SLOW if self.cover.mean_loss is not None else 1, [*sizes]
         most = self.effort / (_STEP + per_target * self.sets.n_targets)
-        return all_selections(n_sources, sizes, most)
+        if sum(math.comb(n_sources, k) for k in numbers) > most:
+            return None
+        every = (itertools.combinations(range(n_sources), k) for k in numbers)
+        return itertools.chain.from_iterable(every)
 
     def _by_prices(
         self,
@@ -904,7 +809,7 @@ class _Check:
         claim: Fraction,
         bound_of: Callable[[PriceProof], tuple[Fraction, str]],
         selections: Iterator[tuple[int, ...]] | None,
-        value: Callable[[Iterable[int]], Fraction | None],
+        value: Callable[[tuple[int, ...]], Fraction | None],
     ) -> None:
         """Prove a bound by prices, or by looking at all selections of a small problem.
 
@@ -915,33 +820,36 @@ class _Check:
             selections: all of them; None where they are too many.
             value: of a selection; None for one that does not serve enough.
         """
-        prices, bound = self.cover.prices, None
-        if prices is not None:
-            bound, fault = bound_of(prices)
-            if fault:
-                self.failures.append(f"the prices of {what} prove nothing: {fault}")
-                return
-            if bound >= claim:
-                self.proven.append(f"{what} is proven again by its prices")
-                return
-            if self.cover.lower_bound_kind != "exact":
-                self.failures.append(f"{what} is not proven by its prices")
-                return
-        if selections is not None:
-            values = (value(chosen) for chosen in selections)
-            if any(v is not None and v < claim for v in values):
-                self.failures.append(f"{what} is refuted by a better selection")
-            else:
-                self.proven.append(f"{what} is proven again by trying all selections")
+        prices = self.cover.prices
+        if prices is not None and self._priced(what, claim, *bound_of(prices)):
             return
-        weaker = "" if bound is None else "; a weaker one is, by its prices"
-        self.open.append(f"{what} was not proven again{weaker}")
+        if selections is None:
+            weaker = "" if prices is None else "; a weaker one is, by its prices"
+            self.open.append(f"{what} was not proven again{weaker}")
+            return
+        values = (value(chosen) for chosen in selections)
+        if any(v is not None and v < claim for v in values):
+            self.failures.append(f"{what} is refuted by a better selection")
+        else:
+            self.proven.append(f"{what} is proven again by trying all selections")
+
+    def _priced(self, what: str, claim: Fraction, bound: Fraction, fault: str) -> bool:
+        """Settle a claim by what prices prove; whether that is possible."""
+        if fault:
+            self.failures.append(f"the prices of {what} prove nothing: {fault}")
+        elif bound >= claim:
+            self.proven.append(f"{what} is proven again by its prices")
+        elif self.cover.lower_bound_kind != "exact":
+            proven = f"which prove {float(claim - bound):.10g} less"
+            self.failures.append(f"{what} is not proven by its prices, {proven}")
+        else:
+            return False
+        return True
 
     @property
     def _servable(self) -> int:
         """Weight that sources can serve that may be selected."""
-        beside = int(self.rest.weights[self.rest.needed].sum())
-        return beside + self.problem.served_weight(self.taken)
+        return int(self.rest.weights[self.rest.needed].sum()) + self.before
 
     def mean(self, target_weights: ArrayLike | None) -> None:
         """Check the mean loss and its bound, against the losses themselves.
@@ -950,48 +858,40 @@ class _Check:
             target_weights: weight of each target, as given to the method.
         """
         cover, sets, fail = self.cover, self.sets, self.failures.append
+        budget, low = cover.budget, Fraction(cover.lower_bound)
         if sets.losses is None:
             fail("a mean loss is claimed of sets without losses")
             return
-        if cover.budget is None or cover.size > cover.budget:
-            fail(f"{cover.size} sources are more than budget={cover.budget}")
+        if budget is None or cover.size > budget:
+            fail(f"size={cover.size} is more than {budget=}")
             return
         weights = np.ones(sets.n_targets)
         if target_weights is not None:
             weights = np.array(target_weights, np.float64)
         weights[cover.uncoverable] = 0.0  # the mean is over targets that can be served
-
         problem = MeanProblem(sets, weights, cover.include, cover.exclude)
         total = sum((Fraction(w) for w in weights.tolist()), Fraction(0))
         cost = problem.cost(cover.sources.tolist())
         if cost is None or not total:
             fail("a mean loss is claimed, but some target is not served")
             return
-        mean, claimed = cost / total, Fraction(cover.mean_loss or 0)
-        low, slack = Fraction(cover.lower_bound), abs(cost / total) / 2**50
-        n_failures = len(self.failures)
-        if abs(claimed - mean) > slack:
+        mean, slack = cost / total, abs(cost / total) * _ROUNDED
+        what = f"{self.claim} of means with no loss above the tolerance"
+        if abs(Fraction(cover.mean_loss or 0) - mean) > slack:
             fail(f"mean_loss={cover.mean_loss} is claimed, but it is {float(mean)}")
-        if low > mean:
-            fail(f"lower_bound={cover.lower_bound} exceeds the mean {float(mean)}")
-        if cover.optimal and mean - low > slack:
-            fail(
-                f"optimal is claimed, but lower_bound={cover.lower_bound} is not the "
-                f"mean {float(mean)}"
-            )
-        if len(self.failures) == n_failures:
-            what = (
-                f"lower_bound={cover.lower_bound} (mean loss of selections that leave "
-                f"no loss above the tolerance, {cover.lower_bound_kind})"
-            )
-            room = min(cover.budget - len(cover.include), len(problem.free))
-            budget, taken = cover.budget, cover.include.tolist()
+        elif low > mean:
+            fail(f"{what} exceeds the mean {float(mean)}")
+        elif cover.optimal and mean - low > slack:
+            fail(f"optimal is claimed, but {what} is not the mean {float(mean)}")
+        else:
+            free, taken = problem.free, cover.include.tolist()
+            room = min(budget - len(taken), len(free))
             self._by_prices(
                 what,
                 low * total,
                 lambda prices: problem.price_bound(prices, budget),
-                self._selections(len(problem.free), [room]),
-                lambda chosen: problem.cost([*taken, *problem.free[list(chosen)]]),
+                self._selections(len(free), [room]),
+                lambda chosen: problem.cost([*taken, *free[list(chosen)]]),
             )
 
     def bound(self) -> None:
@@ -1002,36 +902,25 @@ class _Check:
             return
         if cover.lower_bound == 0:
             return
+        claim = Fraction(cover.lower_bound) - self.spent
         if cover.lower_bound_kind == "knapsack" or cover.budget is not None:
             bound = knapsack_bound(rest, rest.served_weight(self.chosen))
-            how, is_complete = "computing it anew", False
+            how = "computing it anew"
+            if bound >= claim:
+                self.proven.append(f"{what} is proven again by {how}")
+                return
         elif cover.prices is None:
-            self.open.append(
-                f"{what} was not refuted, and was not proven again: no prices"
-            )
+            self.open.append(f"{what} was not proven again: it has no prices")
             return
         else:
             bound, fault = price_bound(cover.prices, rest)
             if unserved := self._n_unserved(rest.weights > 0):
-                fault = (
-                    "they bound covers of all targets that can be served, and this "
-                    f"one leaves {unserved} of them"
-                )
-            if fault:
-                self.failures.append(f"the prices of {what} prove nothing: {fault}")
+                fault = f"{unserved} targets that could be served are not"
+            how = "its prices"
+            if self._priced(what, claim, bound, fault):
                 return
-            how, is_complete = "its prices", cover.lower_bound_kind != "exact"
-        bound += self.spent
-        if bound >= Fraction(cover.lower_bound):
-            self.proven.append(f"{what} is proven again by {how}")
-        elif is_complete:
-            self.failures.append(
-                f"{what} is not proven by its prices, which prove {float(bound)}"
-            )
-        else:
-            self.open.append(
-                f"{what} was not proven again; {float(bound):.10g} is, by {how}"
-            )
+        proven = f"{float(bound + self.spent):.10g} is, by {how}"
+        self.open.append(f"{what} was not proven again; {proven}")
 
     def _n_unserved(self, counts: NDArray[np.bool_]) -> int:
         """Return how many of some targets could be served and are not."""
@@ -1050,10 +939,9 @@ class _Check:
         total = self.spent + self.rest.cost(selection)
         if total >= Fraction(self.cover.lower_bound):
             return False
+        n = len(selection) + len(self.taken)
         self.failures.append(
-            f"lower_bound={self.cover.lower_bound} is refuted: "
-            f"{len(selection) + len(self.taken)} sources of cost {float(total)} serve "
-            "as much"
+            f"{self.claim} is refuted: {n} sources of cost {float(total)} serve as much"
         )
         return True
 
@@ -1074,9 +962,8 @@ class _Check:
         if selection is None or (selection and self._refute(selection)):
             return
         del self.open[at[0]]
-        self.proven.append(
-            f"{self.claim} is proven again by searching through all cheaper selections"
-        )
+        words = "is proven again by searching through all cheaper selections"
+        self.proven.append(f"{self.claim} {words}")
 
 
 def _cheap_selections(
