@@ -230,10 +230,17 @@ def test_units_and_the_order_of_axes_do_not_change_the_answer():
 def test_numbers_of_the_paper_s_plant():
     space = ts.Grid(k=(0.1, 8.0, 16), c=(0.1, 8.0, 16))
     study = ts.evaluate(ts.systems.MassSpringDamper(), ts.trainers.Lqr(), space)
-    sizes = {1.0: 2, 0.5: 4, 0.2: 4, 0.1: 6, 0.05: 9, 0.03: 9}
-    for epsilon, size in sizes.items():
-        found = ts.schedule(study, f"regret <= {epsilon}", constant_pieces=False)
-        assert (found.size, found.optimal) == (size, True)
+    epsilons = [1, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03]
+    profile = ts.schedules.schedule_profile(study, "regret", epsilons)
+    assert profile.bound_of == "16 × 16 candidates on 61 × 61 targets"
+    assert profile.epsilons == tuple(sorted(epsilons))
+    assert profile.sizes == profile.lower_bounds == (9, 9, 6, 4, 4, 4, 2)
+    assert profile.shapes[2:] == ((2, 3), (2, 2), (2, 2), (2, 2), (1, 2))
+    constant = [(point.lower, point.upper) for point in profile.constant]
+    assert constant == [(None, None)] * 2 + [(16, 16), (8, 8), (6, 6), (4, 4), (2, 2)]
+    found = ts.schedule(study, "regret <= 0.1")
+    assert (found.size, found.optimal) == (6, True)
+    assert found.constant_pieces == (16, 16)
 
 
 def test_a_table_in_use_is_shortened():

@@ -6,13 +6,14 @@ serves does not depend on the other breakpoints, so the losses of cells decide f
 schedule.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from taskspace._util.arrays import Array, Mask, Numbers
+from taskspace.policies import Policy
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.schedules.parameters import Structure
@@ -31,6 +32,7 @@ class Segments:
     between candidates i < j, by i and j.
 
     Args:
+        name: of the axis.
         candidates: where breakpoints may be, ascending.
         measured: coordinates at which numbers are looked up.
         true: the coordinates of the plant there; the same unless contexts are measured
@@ -39,6 +41,7 @@ class Segments:
         include: candidates that must be breakpoints.
     """
 
+    name: str
     candidates: Array
     measured: Array
     true: Array
@@ -141,6 +144,12 @@ class CellLosses:
         self._order = np.random.default_rng(0).permutation(len(contexts))
         self._known: dict[tuple[int, ...], tuple[float, int]] = {}
 
+    @property
+    def bound_of(self) -> str:
+        """What a proof over these cells is about: candidates and targets."""
+        candidates = " × ".join(str(axis.n) for axis in self.axes)
+        return f"{candidates} candidates on {' × '.join(map(str, self.shape))} targets"
+
     def worst(self, cells: Numbers, limit: float) -> tuple[Array, Numbers]:
         """Return the largest loss of each cell, and the target where it is.
 
@@ -179,7 +188,7 @@ class CellLosses:
         return worst, where
 
     def cached(self, cells: Numbers, limit: float) -> Array:
-        """Return `worst`, and remember it for the next time with the same limit.
+        """Return `worst`, and remember it for this limit and smaller ones.
 
         Args:
             cells: one row of segments per cell.
@@ -226,16 +235,56 @@ class CellLosses:
         """
         policies = self.structure.policies(numbers[:, None])
         context = self.contexts[target : target + 1]
-        total: Array | None = None
-        for demand in self.question.demands:
-            scores = self.system.scores(demand.measure, policies, context)[:, 0, 0]
-            reference = demand.rule.against(
-                best=lambda: self.best[target : target + 1], home=lambda: np.zeros(1)
-            )
-            losses = demand.rule.loss(scores, reference)
-            if total is None:
-                total = losses
-            else:
-                total = np.where(losses <= demand.epsilon, total, np.inf)
-        assert total is not None
-        return total
+        return _losses_by_demands(
+            self.question,
+            lambda measure: self.system.scores(measure, policies, context)[:, 0, 0],
+            lambda: self.best[target : target + 1],
+        )
+
+
+def losses_at(
+    system: System,
+    question: Question,
+    policies: Policy,
+    contexts: Array,
+    best: Array | None = None,
+) -> Array:
+    """Return the loss of each policy at its own context, by all demands.
+
+    Args:
+        system: the tasks.
+        question: what is asked.
+        policies: a stack with dims `(context, policy)`, one policy per context.
+        contexts: full context rows.
+        best: best score at each; that of the system if left out.
+    """
+    if not len(contexts):
+        return np.zeros(0)
+
+    def scores(measure: str) -> Array:
+        if measure == "performance":
+            return system.home_performance(policies, contexts)[:, 0]
+        pairs = ((policies[i : i + 1], row[None]) for i, row in enumerate(contexts))
+        return np.array([system.scores(measure, *pair)[0, 0, 0] for pair in pairs])
+
+    def best_scores() -> Array:
+        found = system.optimum(contexts) if best is None else best
+        return np.full(len(contexts), np.nan) if found is None else found
+
+    return _losses_by_demands(question, scores, best_scores)
+
+
+def _losses_by_demands(
+    question: Question, scores: Callable[[str], Array], best: Callable[[], Array]
+) -> Array:
+    """Return losses of the first demand, infinite where another one is not met."""
+    total: Array | None = None
+    for demand in question.demands:
+        reference = demand.rule.against(best=best, home=lambda: np.zeros(1))
+        losses = demand.rule.loss(scores(demand.measure), reference)
+        if total is None:
+            total = losses
+        else:
+            total = np.where(losses <= demand.epsilon, total, np.inf)
+    assert total is not None
+    return total

@@ -45,6 +45,7 @@ from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
+from taskspace.schedules.cells import losses_at
 from taskspace.schedules.parameters import PI, PID, Structure
 from taskspace.schedules.table import Scale, Schedule
 from taskspace.spaces import Grid
@@ -573,25 +574,8 @@ def _computed(work: ScheduleBounds, rows: Array) -> Array:
     """Return the losses that are computed, not proven, at contexts."""
     true, seen = rows[:, : work.width], rows[:, work.offset :]
     numbers = work.schedule.numbers_at(seen[:, work.columns])
-    best = work.system.optimum(true)
-    losses = np.full(len(rows), -np.inf)
-    for i in range(len(rows)):
-        policies = work.schedule.structure.policies(numbers[i : i + 1, None])
-        for demand in work.question.demands:
-            scores = work.system.scores(demand.measure, policies, true[i : i + 1])
-            reference = demand.rule.against(
-                best=lambda i=i: (
-                    np.full(1, np.nan) if best is None else best[i : i + 1]
-                ),
-                home=lambda: np.zeros(1),
-            )
-            loss = float(demand.rule.loss(scores[:, 0, 0], reference)[0])
-            first = demand is work.question.demands[0]
-            if first:
-                losses[i] = loss
-            elif not loss <= demand.epsilon:
-                losses[i] = np.inf
-    return losses
+    policies = work.schedule.structure.policies(numbers[:, None])
+    return losses_at(work.system, work.question, policies, true)
 
 
 def _refuted(

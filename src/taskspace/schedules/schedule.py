@@ -8,7 +8,7 @@ import numpy as np
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace.cover import Cover, minimum_cover
+from taskspace.cover import minimum_cover
 from taskspace.errors import InvalidInputError
 from taskspace.measured import ErrorBounds
 from taskspace.performance import evaluate_policies
@@ -16,7 +16,7 @@ from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question
 from taskspace.schedules.cells import CellLosses, Segments
-from taskspace.schedules.parameters import Structure, structure_of
+from taskspace.schedules.parameters import structure_of
 from taskspace.schedules.search import Size, search
 from taskspace.schedules.table import Scale, Schedule
 from taskspace.spaces import Axis, Grid, Space
@@ -76,6 +76,86 @@ def schedule(
     """
     clock = Clock(time_limit)
     question = as_question(question)
+    cells = cells_of(
+        study, question, table, candidates, between, interpolation, include, progress
+    )
+    axes, names = cells.axes, [axis.name for axis in cells.axes]
+    measure = _size_of(size, names)
+    (found,) = search(cells, [question.epsilon], measure)
+    if found.breakpoints is None:
+        is_sure = found.lower_bound == np.inf
+        raise InvalidInputError(_no_schedule(cells, question, is_sure=is_sure))
+    chosen = found.breakpoints
+    paths = [axis.path(points) for axis, points in zip(axes, chosen, strict=True)]
+    mesh = np.stack(np.meshgrid(*paths, indexing="ij"), -1).reshape(-1, len(axes))
+    worst, where = cells.worst(mesh, np.inf)
+    place = np.unravel_index(int(where[worst.argmax()]), cells.shape)
+    notes = []
+    given = study.sources.shape if isinstance(study.sources, Grid) else ()
+    if table is None and cells.numbers.shape[:-1] != given:
+        notes.append(
+            f"Breakpoints were sought among {cells.bound_of.split(' candidates')[0]} "
+            f"of the {' × '.join(map(str, given))} sources."
+        )
+    if question.error is not None:
+        notes.append(
+            "At targets the measured context is the true one and the ends of its "
+            "error; certify looks at all of them."
+        )
+    pieces = None
+    constants = study_of_candidates(cells) if constant_pieces else None
+    if constants is not None:
+        cover = minimum_cover(constants, question, time_limit=clock.left)
+        if len(cover.uncoverable):
+            notes.append(
+                f"Gains constant on pieces: {len(cover.uncoverable):,} targets "
+                "are served by none of the candidates."
+            )
+        else:
+            pieces = int(cover.lower_bound), cover.size
+    return Schedule(
+        {a.name: a.candidates[list(c)] for a, c in zip(axes, chosen, strict=True)},
+        cells.numbers[np.ix_(*chosen)],
+        cells.structure,
+        {axis.name: axis.scale for axis in axes},
+        question,
+        lower_bound=_fewest_vertices(axes, measure, found.lower_bound),
+        optimal=bool(found.lower_bound >= measure(tuple(map(len, chosen)))),
+        smallest_by=_size_words(size),
+        bound_of=cells.bound_of,
+        worst=float(worst.max()),
+        worst_context={
+            axis.name: float(axis.true[i]) for axis, i in zip(axes, place, strict=True)
+        },
+        constant_pieces=pieces,
+        provenance=question.provenance_of(study),
+        notes=tuple(notes),
+        seconds=clock.seconds,
+    )
+
+
+def cells_of(
+    study: Study,
+    question: Question,
+    table: Schedule | None,
+    candidates: int | None,
+    between: int,
+    interpolation: Mapping[str, Scale] | Scale | None,
+    include: Mapping[str, Sequence[float]] | None,
+    progress: Progress | None,
+) -> CellLosses:
+    """Return the cells between candidates, with the targets that they must serve.
+
+    Args:
+        study: as in `schedule`.
+        question: what is asked; its tolerance does not matter.
+        table: as in `schedule`, like all that follow.
+        candidates: likewise.
+        between: likewise.
+        interpolation: likewise.
+        include: likewise.
+        progress: likewise.
+    """
     system = check_schedulable(study, question)
     sources, targets = study.sources, study.targets
     assert isinstance(sources, Grid)
@@ -86,9 +166,8 @@ def schedule(
     if table is None:
         assert study.policies is not None
         structure, numbers = structure_of(system, study.policies)
-        numbers = numbers.reshape(*sources.shape, -1)
         at = {axis.name: axis.values for axis in sources.axes}
-        numbers, at, thinned = _thin(numbers, at, candidates)
+        numbers, at = _thin(numbers.reshape(*sources.shape, -1), at, candidates)
     else:
         if set(table.names) != set(sources.names):
             raise InvalidInputError(
@@ -98,7 +177,7 @@ def schedule(
         order = [table.names.index(name) for name in sources.names]
         at = {name: table.breakpoints[name] for name in sources.names}
         numbers = np.moveaxis(table.gains, order, range(len(order)))
-        structure, thinned = table.structure, False
+        structure = table.structure
         scales.update(table.interpolation)
     _check_interpolation(at, scales)
     for name in include or {}:
@@ -116,80 +195,11 @@ def schedule(
             f"A schedule is judged at up to {MAX_TARGETS:,} targets, but there are "
             f"{' × '.join(map(str, shape))}. Ask with fewer targets, or between=0."
         )
-    space = _space_of(targets.names, [axis.true for axis in axes])
     contexts = _rows_of(system, targets.names, [axis.true for axis in axes])
-    cells = CellLosses(
-        system,
-        question,
-        structure,
-        numbers,
-        axes,
-        contexts,
-        _best_scores(study, question, contexts, between),
-        progress or silent,
-    )
-    measure = _size_of(size, targets.names)
-    found = search(cells, question.epsilon, measure)
-    n_candidates = " × ".join(str(axis.n) for axis in axes)
-    bound_of = f"{n_candidates} candidates on {' × '.join(map(str, shape))} targets"
-    if found.breakpoints is None:
-        raise InvalidInputError(
-            _no_schedule(cells, question, bound_of, found.lower_bound == np.inf)
-        )
-    chosen = found.breakpoints
-    paths = [axis.path(points) for axis, points in zip(axes, chosen, strict=True)]
-    mesh = np.stack(np.meshgrid(*paths, indexing="ij"), -1).reshape(-1, len(axes))
-    worst, where = cells.worst(mesh, np.inf)
-    place = int(where[worst.argmax()])
-    counts = tuple(map(len, chosen))
-    notes = []
-    if thinned:
-        notes.append(
-            f"Breakpoints were sought among {n_candidates} of the "
-            f"{' × '.join(map(str, sources.shape))} sources."
-        )
-    if question.error is not None:
-        notes.append(
-            "At targets the measured context is the true one and the ends of its "
-            "error; certify looks at all of them."
-        )
-    pieces = None
-    if constant_pieces and space is not None and question.error is None:
-        cover = _constant_cover(system, structure, numbers, space, question, clock)
-        if len(cover.uncoverable):
-            notes.append(
-                f"Gains constant on pieces: {len(cover.uncoverable):,} targets "
-                "are served by none of the candidates."
-            )
-        else:
-            pieces = int(cover.lower_bound), cover.size
-    return Schedule(
-        {name: at[name][list(c)] for name, c in zip(at, chosen, strict=True)},
-        numbers[np.ix_(*chosen)],
-        structure,
-        scales,
-        question,
-        lower_bound=_fewest_vertices(axes, measure, found.lower_bound),
-        optimal=bool(found.lower_bound >= measure(counts)),
-        smallest_by=_size_words(size),
-        bound_of=bound_of,
-        worst=float(worst.max()),
-        worst_context=dict(
-            zip(
-                targets.names,
-                (
-                    float(axis.true[i])
-                    for axis, i in zip(
-                        axes, np.unravel_index(place, shape), strict=True
-                    )
-                ),
-                strict=True,
-            )
-        ),
-        constant_pieces=pieces,
-        provenance=question.provenance_of(study),
-        notes=tuple(notes),
-        seconds=clock.seconds,
+    best = _best_scores(study, question, contexts, between)
+    progress = progress or silent
+    return CellLosses(
+        system, question, structure, numbers, axes, contexts, best, progress
     )
 
 
@@ -273,7 +283,7 @@ def _check_interpolation(at: Mapping[str, Array], scales: Mapping[str, Scale]) -
 
 def _thin(
     numbers: Array, at: dict[str, Array], candidates: int | None
-) -> tuple[Array, dict[str, Array], bool]:
+) -> tuple[Array, dict[str, Array]]:
     """Return at most so many candidates per axis, evenly spread, with both ends."""
     if candidates is not None and candidates < 1:
         raise InvalidInputError(
@@ -285,9 +295,8 @@ def _thin(
         np.unique(np.round(np.linspace(0, len(x) - 1, min(most, len(x)))).astype(int))
         for x in at.values()
     ]
-    thinned = any(len(k) < len(x) for k, x in zip(kept, at.values(), strict=True))
     some = {name: x[k] for (name, x), k in zip(at.items(), kept, strict=True)}
-    return numbers[np.ix_(*kept)], some, thinned
+    return numbers[np.ix_(*kept)], some
 
 
 def _segments(
@@ -323,7 +332,8 @@ def _segments(
                 f"{value:g} is none of {', '.join(f'{x:.6g}' for x in candidates)}."
             )
         must.append(int(place[0]))
-    return Segments(candidates, measured, true, scales[name], tuple(sorted(set(must))))
+    include_at = tuple(sorted(set(must)))
+    return Segments(name, candidates, measured, true, scales[name], include_at)
 
 
 def _measured(error: ErrorBounds, name: str, true: Array) -> tuple[Array, Array]:
@@ -337,14 +347,6 @@ def _measured(error: ErrorBounds, name: str, true: Array) -> tuple[Array, Array]
         pairs += [(low[0], x[0]), (x[0], x[0]), (high[0], x[0])]
     measured, behind = np.unique(np.array(pairs), axis=0).T
     return measured, behind
-
-
-def _space_of(names: Sequence[str], values: Sequence[Array]) -> Grid | None:
-    """Return the targets as a grid; None if a coordinate is there twice."""
-    if any(len(np.unique(x)) < len(x) for x in values):
-        return None
-    axes = {n: Axis(n, values=x) for n, x in zip(names, values, strict=True)}
-    return Grid(**axes)
 
 
 def _rows_of(system: System, names: Sequence[str], values: Sequence[Array]) -> Array:
@@ -416,32 +418,32 @@ def _fewest_vertices(axes: Sequence[Segments], size: Size, bound: float) -> int:
     return min(prod(some) for some in counts if size(some) >= bound)
 
 
-def _constant_cover(
-    system: System,
-    structure: Structure,
-    numbers: Array,
-    targets: Grid,
-    question: Question,
-    clock: Clock,
-) -> Cover:
-    """Return the fewest of the candidates if none is interpolated."""
-    flat = numbers.reshape(-1, numbers.shape[-1])
-    policies = structure.policies(flat[np.isfinite(flat).all(-1)][:, None])
-    study = evaluate_policies(system, policies, targets)
-    return minimum_cover(study, question, time_limit=clock.left)
+def study_of_candidates(cells: CellLosses) -> Study | None:
+    """Return the candidates at the targets, none interpolated.
+
+    Args:
+        cells: that lie between them.
+
+    Returns:
+        A study; None where contexts are measured with an error.
+    """
+    if cells.question.error is not None:
+        return None
+    targets = Grid(**{a.name: Axis(a.name, values=a.true) for a in cells.axes})
+    flat = cells.numbers.reshape(-1, cells.numbers.shape[-1])
+    policies = cells.structure.policies(flat[np.isfinite(flat).all(-1)][:, None])
+    return evaluate_policies(cells.system, policies, targets)
 
 
-def _no_schedule(
-    cells: CellLosses, question: Question, bound_of: str, is_sure: bool
-) -> str:
+def _no_schedule(cells: CellLosses, question: Question, *, is_sure: bool) -> str:
     """Return why no schedule serves, with a target that even all candidates fail."""
     every = [axis.path(range(axis.n)) for axis in cells.axes]
     mesh = np.stack(np.meshgrid(*every, indexing="ij"), -1)
     losses, where = cells.worst(mesh.reshape(-1, len(cells.axes)), np.inf)
     worst = int(losses.argmax())
-    said = f"No schedule of {bound_of} has {question}."
+    said = f"No schedule of {cells.bound_of} has {question}."
     if not is_sure:
-        said = f"Of {bound_of} no schedule was found that has {question}."
+        said = f"Of {cells.bound_of} no schedule was found that has {question}."
     if where[worst] < 0:
         return f"{said} A source failed: leave it out, or take other sources."
     row = cells.contexts[where[worst]]

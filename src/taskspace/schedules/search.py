@@ -107,19 +107,20 @@ class Paths:
         return most + 1
 
 
-def search(cells: CellLosses, limit: float, size: Size) -> Found:
-    """Return the smallest schedule of the candidates.
+def search(cells: CellLosses, limits: Sequence[float], size: Size) -> list[Found]:
+    """Return the smallest schedule of the candidates for each limit.
 
     Args:
         cells: what cells lose.
-        limit: the largest loss of a target.
+        limits: the largest loss of a target, descending.
         size: of a schedule.
     """
     if len(cells.axes) == 1:
-        return _one_axis(cells, limit, size)
+        return [_one_axis(cells, limit, size) for limit in limits]
     if len(cells.axes) == 2:
-        return _two_axes(cells, limit, size)
-    return _many_axes(cells, limit, size)
+        losses = _all_losses(cells, limits[0])
+        return [two_axes(cells.axes, losses, limit, size) for limit in limits]
+    return [_many_axes(cells, limit, size) for limit in limits]
 
 
 def _one_axis(cells: CellLosses, limit: float, size: Size) -> Found:
@@ -192,13 +193,11 @@ def _judge(
     return np.flatnonzero(reached)
 
 
-def _two_axes(cells: CellLosses, limit: float, size: Size) -> Found:
-    """Return the smallest of all tensor grids of two axes."""
-    axes = cells.axes
-    counts = [len(axis.holds) for axis in axes]
+def _all_losses(cells: CellLosses, limit: float) -> Array:
+    """Return the losses of all cells of two axes, infinite beyond the limit."""
+    counts = [len(axis.holds) for axis in cells.axes]
     mesh = np.stack(np.meshgrid(*map(np.arange, counts), indexing="ij"), -1)
-    losses = cells.worst(mesh.reshape(-1, 2), limit)[0].reshape(counts)
-    return two_axes(axes, losses, limit, size)
+    return cells.worst(mesh.reshape(-1, 2), limit)[0].reshape(counts)
 
 
 def two_axes(

@@ -1,7 +1,8 @@
 """Pictures: one function per figure, `(study, answer) -> Figure`, and the page.
 
-`map`, `coverage`, `profile`, `transfer`, `tolerance`, `boxes`, `gains`, `history` and
-`price` return matplotlib figures; `page` makes the HTML explorer.
+`map`, `coverage`, `profile`, `transfer`, `tolerance`, `boxes`, `gains`, `schedule`,
+`schedule_profile`, `history` and `price` return matplotlib figures; `page` makes the
+HTML explorer.
 """
 
 from taskspace._util.lazy import lazy_names

@@ -6,5 +6,7 @@ from .figures.history import history as history
 from .figures.history import price as price
 from .figures.map import map as map
 from .figures.profile import profile as profile
+from .figures.schedule import schedule as schedule
+from .figures.schedule import schedule_profile as schedule_profile
 from .figures.tolerance import tolerance as tolerance
 from .figures.transfer import transfer as transfer

@@ -52,9 +52,9 @@ def schedule(options: Options, asking: Asking, reading: Reading) -> Answer:
     if options.save is not None:
         found.save(options.save)
     if options.plot is not None:
-        from taskspace.show.figures.schedule import draw_schedule  # matplotlib is slow
+        from taskspace import show  # matplotlib loads slowly
 
-        draw_schedule(study, found).savefig(options.plot, dpi=200)
+        show.schedule(study, found).savefig(options.plot, dpi=200)
     again = command_options(options.path, question, read=reading.read)
 
     def show() -> None:

@@ -66,7 +66,7 @@ def profile(
             alpha=0.2,
             lw=0,
         )
-        _scale_tolerances(axes, epsilon)
+        scale_tolerances(axes, epsilon)
         if max(sizes, default=0) < 10:
             axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         else:
@@ -78,8 +78,13 @@ def profile(
     return figure
 
 
-def _scale_tolerances(axes: Axes, epsilon: NDArray[np.float64]) -> None:
-    """Make the axis logarithmic above the smallest positive tolerance."""
+def scale_tolerances(axes: Axes, epsilon: NDArray[np.float64]) -> None:
+    """Make the axis logarithmic above the smallest positive tolerance.
+
+    Args:
+        axes: where tolerances are on the x-axis.
+        epsilon: the tolerances.
+    """
     positive = epsilon[epsilon > 0]
     if len(positive) and len(positive) == len(epsilon):
         axes.set_xscale("log")
