@@ -351,7 +351,6 @@ class Grid(_Contexts):
         return f"Grid({axes})"
 
 
-@final
 class Points(_Contexts):
     """Any finite list of contexts.
 

@@ -12,11 +12,10 @@ import pytest
 import taskspace as ts
 from taskspace._util.files import checksum
 from taskspace.errors import DamagedFileError, InvalidInputError, RunStoreError
-from taskspace.performance.work import Work
+from taskspace.performance.work import Task, Work
 from taskspace.policies import POLICY_KINDS, register_policy
 from taskspace.runs import Experiment, RunFolder, run_experiment, run_selection
 from taskspace.runs.execute import do_work, task_of
-from taskspace.selection import loop as loop_module
 from tests.helpers import refused, taskspace
 from tests.runs.test_kills import MSD
 from tests.runs.test_runs_attack import reseal
@@ -353,7 +352,7 @@ def test_policies_of_your_own_are_stored(own_policies, tmp_path, workers):
     # Without the module the table is read all the same, and the sentence says how.
     POLICY_KINDS.pop("shifted", None)
     alone = ts.open(tmp_path / "run")
-    assert alone.cover(ts.Question(epsilon=0.5)).coverage == 1.0
+    assert ts.minimum_cover(alone, "regret <= 0.5").coverage == 1.0
     assert taskspace("verify", tmp_path / "run").returncode == 0
     with pytest.raises(InvalidInputError, match="register_policy"):
         alone.policies[0, 0].act(np.array([2.0]))
@@ -381,21 +380,20 @@ def test_a_parallel_selection_without_workers_loses_nothing_to_a_kill(
 ):
     """Killed in its second training, it has stored the first one."""
     begun = []
-    real = loop_module.do_source
 
-    def killed(task, work):
+    def killed(task, work, *, record_failures, real=Task.do):
         begun.append(int(work.numbers[0]))
         if len(begun) == 2:
             raise KeyboardInterrupt
-        return real(task, work)
+        return real(task, work, record_failures=record_failures)
 
     experiment = Experiment.from_toml(MSD + "[select]\nn_parallel = 2\n")
-    monkeypatch.setattr(loop_module, "do_source", killed)
+    monkeypatch.setattr(Task, "do", killed)
     with pytest.raises(KeyboardInterrupt):
         run_selection(experiment, tmp_path / "run", question=QUESTION, workers=0)
     assert begun == [0, 1]
     assert RunFolder.open(tmp_path / "run").trainings.evaluated.tolist()[:1] == [True]
-    monkeypatch.setattr(loop_module, "do_source", real)
+    monkeypatch.undo()
     again = run_selection(experiment, tmp_path / "run", question=QUESTION, workers=0)
     whole = run_selection(experiment, tmp_path / "whole", question=QUESTION, workers=0)
     assert again.result.history == whole.result.history

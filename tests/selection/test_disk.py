@@ -13,13 +13,13 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import DamagedFileError, RunStoreError
+from taskspace.performance.work import Task
 from taskspace.runs import (
     Experiment,
     RunFolder,
     run_experiment,
     run_selection,
 )
-from taskspace.selection.loop import do_source
 from taskspace.show.figures.history import selection_record
 from tests.helpers import block_of, msd_toml, zipped
 
@@ -170,11 +170,11 @@ def test_a_lost_log_is_made_again_from_what_is_trained(
     assert RunFolder.open(path).resume_command.endswith("--ask 'regret <= 0.3'")
     trained = []
 
-    def train(task, work):
+    def train(task, work, *, record_failures, real=Task.do):
         trained.append(work)
-        return do_source(task, work)
+        return real(task, work, record_failures=record_failures)
 
-    monkeypatch.setattr("taskspace.selection.loop.do_source", train)
+    monkeypatch.setattr(Task, "do", train)
     run_selection(experiment(selector), path)
     assert len(trained) == n_broken
     assert files(path) == before

@@ -148,9 +148,14 @@ class Ledger(Trainings):
     @property
     def states(self) -> list[tuple[str, str]]:
         """The state of every source, one of `STATES`, and the reason."""
-        return [self._state(number) for number in range(self.n_sources)]
+        return [self.state(number) for number in range(self.n_sources)]
 
-    def _state(self, number: int) -> tuple[str, str]:
+    def state(self, number: int) -> tuple[str, str]:
+        """Return the state of a source, one of `STATES`, and the reason.
+
+        Args:
+            number: of the source.
+        """
         if number in self.failures:
             return "failed", self.failures[number]
         if not self.evaluated[number]:

@@ -17,16 +17,14 @@ from taskspace.performance.work import Block, Work
 from taskspace.progress import Progress
 from taskspace.questions import Question
 from taskspace.runs.engines import engine
-from taskspace.runs.execute import task_of
+from taskspace.runs.execute import do_work
 from taskspace.runs.experiment import Experiment
 from taskspace.runs.folder import RunFolder, check_ours, locked, selection_layout
-from taskspace.runs.objects import Code
 from taskspace.runs.results import answer
 from taskspace.runs.specs import SelectSpec
 from taskspace.selection import SelectionLoop, SelectResult
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table
-from taskspace.selection.loop import do_source
 from taskspace.selection.selecting import (
     conclude,
     default_selector,
@@ -127,7 +125,7 @@ def run_selection(
         with engine(workers, scheduler, say) as crew:
 
             def submit(work: Work) -> Future[Block]:
-                return crew.executor.submit(do_selected, text, code, keep, work)
+                return crew.executor.submit(do_work, text, code, keep, work)
 
             selection = SelectionLoop(
                 ledger,
@@ -170,15 +168,3 @@ def experiment_candidates(experiment: Experiment) -> Space:
     spec = experiment.select or SelectSpec()
     option = cast("CandidatesOption", spec.candidates)
     return candidate_space(experiment.sources, option, experiment.seed)
-
-
-def do_selected(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Block:
-    """Train and evaluate one source; callable in any process.
-
-    Args:
-        text: the experiment as TOML.
-        code: what it may import, and from where.
-        keep: variables of the table.
-        work: what to do.
-    """
-    return do_source(replace(task_of(text, code), keep=keep), work)

@@ -1,8 +1,7 @@
 """What may be trained: nodes of a grid, points between them, any point of the box."""
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -19,8 +18,7 @@ CandidatesOption = Space | int | Literal["box"] | None
 any point of their box, or (None) just these contexts."""
 
 
-@dataclass(frozen=True)
-class Scattered:
+class Scattered(Points):
     """Contexts, and points scattered over their box.
 
     Args:
@@ -29,51 +27,20 @@ class Scattered:
         seed: of the shift of the sequence.
     """
 
-    box: Space
-    n: int
-    seed: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the context parameters, one per column of `points`."""
-        return self.box.names
-
-    @property
-    def points(self) -> Array:
-        """The contexts, then the scattered points."""
-        return self._points
-
-    @cached_property
-    def _points(self) -> Array:
-        frame = Candidates(self.box)
+    def __init__(self, box: Space, n: int, seed: int):
+        self.box, frame = box, Candidates(box)
         varies = np.flatnonzero(np.ptp(frame.unit, axis=0) > 0)
-        units = np.repeat(frame.unit[:1], self.n, axis=0)
+        units = np.repeat(frame.unit[:1], n, axis=0)
         if len(varies):
             # A power of two keeps the sequence balanced; the first n are kept.
-            power = int(np.ceil(np.log2(max(self.n, 2))))
+            power = int(np.ceil(np.log2(max(n, 2))))
             from scipy.stats.qmc import Sobol  # loads slowly
 
-            drawn = Sobol(len(varies), scramble=False).random_base2(power)[: self.n]
-            shift = np.random.default_rng(self.seed).random(len(varies))
+            drawn = Sobol(len(varies), scramble=False).random_base2(power)[:n]
+            shift = np.random.default_rng(seed).random(len(varies))
             units[:, varies] = (drawn + shift) % 1.0
-        return np.concatenate([self.box.points, frame.points_of(units)])
-
-    @property
-    def size(self) -> int:
-        """How many contexts there are."""
-        return len(self.points)
-
-    def context(self, index: int) -> dict[str, float]:
-        """Return the context with this number, by name.
-
-        Args:
-            index: its number.
-        """
-        return Points(self.names, self.points).context(index)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that make the same contexts again."""
-        return Points(self.names, self.points).to_dict()
+        points = np.concatenate([box.points, frame.points_of(units)])
+        super().__init__(box.names, points)
 
 
 def candidate_space(space: Space, candidates: CandidatesOption, seed: int) -> Space:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from taskspace._util.arrays import Array
+from taskspace._util.decimals import decimal_text
 from taskspace.errors import InvalidInputError
 from taskspace.performance.blocks import StoredBlock
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.work import REGION, Block, RegionTraining, Task, Work
+from taskspace.performance.work import REGION, TRAINED, Block, RegionTraining, Work
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.selection.failures import contexts_to_retry
 from taskspace.selection.log import Log, Proposal, Step
 from taskspace.selection.result import COVERED, UNKNOWN, Options
 from taskspace.selection.selectors.base import Known, RegionPlan, Selector
@@ -24,16 +24,6 @@ from taskspace.trainers.region import Region
 
 CHECKED = 2.0
 """Seconds after which it is looked whether somebody still works."""
-
-
-def do_source(task: Task, work: Work) -> Block:
-    """Train one source and evaluate it; callable in any process.
-
-    Args:
-        task: what is trained and where it is tried.
-        work: the source, and the targets to evaluate at.
-    """
-    return task.do(work, record_failures=True)
 
 
 class SelectionLoop:
@@ -233,9 +223,7 @@ class SelectionLoop:
 
     def _begin_some(self, seen: Known, free: int) -> bool:
         """Begin at most `free` trainings; return whether there were any to begin."""
-        again = contexts_to_retry(
-            self.ledger, self.question, seen, self.options.retries
-        )[:free]
+        again = self._to_retry(seen)[:free]
         for context in again:
             tried = int((seen.planned == context).all(1).sum())
             why = f"retry {tried}: bad at home"
@@ -256,6 +244,49 @@ class SelectionLoop:
         if plan is not None:
             self._plan_region(plan, seen)
         return plan is not None
+
+    def bad_sources(self) -> list[dict[str, Any]]:
+        """Return trainings that failed or are bad at home, one record each."""
+        ledger, seen, bad = self.ledger, self.look(), []
+        points = ledger.target_space.points
+        places, pending = np.cumsum(ledger.evaluated) - 1, ledger.pending
+        for number in range(ledger.n_sources):
+            if pending[number]:
+                continue
+            state, reason = ledger.state(number)
+            if state in ("ok", "not trained"):
+                if not ledger.evaluated[number] or ledger.kinds[number] != TRAINED:
+                    continue
+                home = (points == ledger.sources.points[number]).all(1)
+                losses = seen.losses[places[number], home]
+                if not len(losses) or losses.min() <= self.question.epsilon:
+                    continue
+                most = decimal_text(self.question.epsilon)
+                state = "bad at home"
+                reason = f"its loss at home is {losses.min():g}, more than {most}"
+            where = {"source": number, "context": ledger.sources.context(number)}
+            why = {"seed": ledger.seeds[number], "state": state, "reason": reason}
+            bad.append(where | why)
+        return bad
+
+    def _to_retry(self, seen: Known) -> list[Array]:
+        """Return contexts to train once more: bad at home, uncovered, attempts left."""
+        ledger, retries = self.ledger, self.options.retries
+        contexts = []
+        for record in self.bad_sources() if retries else ():
+            number, planned = record["source"], ledger.sources.points
+            context = planned[number]
+            tries = (seen.planned == context).all(1).sum()
+            last = np.flatnonzero((planned == context).all(1))[-1]
+            home = (ledger.target_space.points == context).all(1)
+            if (
+                ledger.kinds[number] == TRAINED
+                and tries <= retries
+                and number == last
+                and not (home.any() and seen.covered[home].all())
+            ):
+                contexts.append(context)
+        return contexts
 
     def _fresh(self, rows: Array, seen: Known) -> Array:
         """Proposals that are not planned yet; the same training twice is no news."""
@@ -336,7 +367,7 @@ class SelectionLoop:
         """Return what a piece of work under way gave; done here without a worker."""
         work, future = self._running[number]
         if future is None:
-            return do_source(self.ledger.task, work)
+            return self.ledger.task.do(work, record_failures=True)
         return future.result()
 
     def _end_next(self) -> None:

@@ -16,8 +16,7 @@ from taskspace.progress import Progress
 from taskspace.questions import Question, as_question
 from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
 from taskspace.selection.compare import check_full_table, fewest_trainings
-from taskspace.selection.failures import bad_sources
-from taskspace.selection.loop import SelectionLoop, do_source
+from taskspace.selection.loop import SelectionLoop
 from taskspace.selection.result import COVERED, Budget, Options, SelectResult
 from taskspace.selection.selectors.base import SELECTORS, Selector
 from taskspace.selection.selectors.coverage import Coverage
@@ -119,7 +118,7 @@ def select(
         options,
         submit=None
         if executor is None
-        else lambda work: executor.submit(do_source, ledger.task, work),
+        else lambda work: executor.submit(ledger.task.do, work, record_failures=True),
         progress=progress,
     )
     reason = selection.run()
@@ -279,7 +278,7 @@ def conclude(
         history=selection.history,
         lower_bound_trainings=1 if fewest is None else fewest.lower_bound,
         reference=reference,
-        failures=bad_sources(ledger, question, seen),
+        failures=selection.bad_sources(),
         statement=_note(selection, n_done),
         fewest=fewest,
         close=close_targets(question, study, covered),
