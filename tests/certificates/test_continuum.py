@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates import Boxes, LipschitzEnclosure
+from taskspace.certificates import Boxes
 from taskspace.certificates.boxes.certified_cover import certified_cover
 from taskspace.certificates.boxes.check import (
     CERTIFIED,
@@ -16,7 +16,6 @@ from taskspace.certificates.boxes.check import (
 from taskspace.errors import InvalidInputError
 from tests.certificates.worlds import (
     MSD,
-    Sawtooth,
     msd_enclosure,
     msd_family,
     msd_loss,
@@ -217,74 +216,3 @@ def test_bad_tolerances_are_refused():
         certified_cover(msd_enclosure(space), MSD, space, -0.1)
     with pytest.raises(InvalidInputError, match="epsilon >= 0"):
         certified_cover(msd_enclosure(space), MSD, space, np.nan)
-
-
-# --- Lipschitz constants ------------------------------------------------------------
-
-
-def sawtooth_enclosure(centres, rates, kind="proof"):
-    return LipschitzEnclosure(
-        Sawtooth(),
-        Sawtooth.policies(centres),
-        np.array(centres, float)[:, None],
-        ts.Question("regret", epsilon=0.0),
-        rates=rates,
-        kind=kind,
-        basis="known",
-    )
-
-
-def test_a_true_lipschitz_constant_certifies_and_half_of_it_is_caught():
-    # J = −2 |x − s|; sources 1 and 3 serve [0, 4] within 2 exactly.
-    edges = (np.linspace(0, 4, 9),)
-    good = certify_cover(
-        sawtooth_enclosure([1, 3], 2.0), [0, 1], edges, 2.1, axes=["x"]
-    )
-    assert good.certificate.holds
-    assert good.certificate.kind == "proof"
-    x = np.linspace(0, 4, 4001)
-    assert (2 * np.minimum(abs(x - 1), abs(x - 3)) <= 2.1).all()
-
-    # Negative control: 0.5, 1.5 and 3.5 leave a loss of 2 at x = 2.5. The true
-    # constant never certifies 1.8 there; half of it does, wrongly, as an estimate, and
-    # is refused as a proof because the losses evaluated contradict it.
-    edges = (np.array([0.0, 1.25, 2.75, 4.0]),)
-    assert 2 * np.abs(x[:, None] - [0.5, 1.5, 3.5]).min(1).max() > 1.8
-    for rates, kind, certified in (
-        (2.0, "proof", False),
-        ([2.0], "proof", False),
-        (1.0, "estimate", True),
-    ):
-        enclosure = sawtooth_enclosure([0.5, 1.5, 3.5], rates, kind)
-        found = certify_cover(enclosure, [0, 1, 2], edges, 1.8, axes=["x"])
-        assert found.certificate.holds == certified
-    wrong = sawtooth_enclosure([0.5, 1.5, 3.5], 1.0)
-    with pytest.raises(InvalidInputError, match=r"at x = 0\.625 and"):
-        certify_cover(wrong, [0, 1, 2], edges, 1.8, axes=["x"])
-
-
-def test_estimates_stay_estimates():
-    enclosure = sawtooth_enclosure([1, 3], 2.0, kind="estimate")
-    found = certify_cover(enclosure, [0, 1], (np.linspace(0, 4, 9),), 2.1, axes=["x"])
-    assert found.certificate.holds
-    assert found.certificate.kind == "estimate"
-
-
-def test_lipschitz_cover_chooses_sources():
-    space = ts.Grid(x=(0.0, 10.0, 41))
-    centres = space.points[:, 0]
-    found = certified_cover(
-        sawtooth_enclosure(centres, 2.0), Sawtooth(), space, 2.0, time_limit=2
-    )
-    # Intervals of length 2 around nodes: five would need no slack at all.
-    assert found.certificate.holds
-    assert found.size in (5, 6)
-    x = np.random.default_rng(0).random(5000) * 10
-    assert (2 * abs(x[:, None] - centres[found.sources]).min(1) <= 2.0 + 1e-9).all()
-
-
-def test_lipschitz_constants_are_checked():
-    with pytest.raises(InvalidInputError, match="rates must be"):
-        sawtooth_enclosure([1], -1.0)
-    with pytest.raises(InvalidInputError, match="rates must be"):
-        sawtooth_enclosure([1], [1.0, 2.0])

@@ -24,7 +24,6 @@ from .fresh import Pilot as Pilot
 from .fresh import check_on_fresh_episodes as check_on_fresh_episodes
 from .fresh import least_assignment as least_assignment
 from .fresh import play_pilot as play_pilot
-from .lipschitz import LipschitzEnclosure as LipschitzEnclosure
 from .lipschitz import estimate_rates as estimate_rates
 from .lipschitz import margin_rule as margin_rule
 from .paper.balls import check_balls as check_balls

@@ -248,12 +248,13 @@ def certify_schedule(
         "shape": schedule.shape,
         "assumption": proof.assumption,
     }
-    about = f"the schedule of {' × '.join(map(str, schedule.shape))} breakpoints"
+    shape = " × ".join(map(str, schedule.shape))
+    about = f"the schedule of {shape} breakpoint{'s' * (shape != '1')}"
     if proof.holds:
         why = (
             f"Between and beyond its breakpoints {about} meets {question} at every "
             f"context of the box, as long as the context does not change fast: "
-            f"{proof.n_boxes:,} boxes, {proof.basis}."
+            f"{proof.n_boxes:,} box{'es' * (proof.n_boxes != 1)}, {proof.basis}."
         )
         return Certificate("schedule", True, "proof", why, values, scope)
     assert proof.context is not None

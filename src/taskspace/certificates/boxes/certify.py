@@ -18,7 +18,7 @@ from taskspace.certificates.boxes.check import (
 from taskspace.certificates.boxes.consistency import TableCheck
 from taskspace.certificates.boxes.enclosures import Enclosure, MeasuredEnclosure
 from taskspace.certificates.case import Case, certifier
-from taskspace.certificates.lipschitz import certify_margin, given_enclosure
+from taskspace.certificates.lipschitz import certify_margin
 from taskspace.certificates.statements import Certificate
 from taskspace.spaces import Space
 from taskspace.systems.base import System
@@ -37,7 +37,7 @@ def certify_continuum(case: Case) -> list[Certificate]:
         case: gets the cover of the box, if there are bounds over boxes.
     """
     system, targets, cover = case.study.system, case.study.targets, case.cover
-    enclosure = case.enclosure[0] or given_enclosure(case)
+    enclosure = case.enclosure[0]
     if enclosure is None or system is None or targets is None:
         return [certify_margin(case)]
     check = TableCheck(case, enclosure)
