@@ -1,6 +1,7 @@
 """`ts.schedule`: the fewest breakpoints of an interpolated schedule."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -15,12 +16,14 @@ from taskspace.performance import evaluate_policies
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question
-from taskspace.schedules.cells import CellLosses, Segments
+from taskspace.schedules.cells import CellLosses, Segments, losses_at
+from taskspace.schedules.designed import bound_of_lines, design_schedule
 from taskspace.schedules.parameters import structure_of
 from taskspace.schedules.search import Size, search
 from taskspace.schedules.table import Scale, Schedule
 from taskspace.spaces import Axis, Grid, Space
 from taskspace.systems.base import System
+from taskspace.systems.linear import LinearSystem
 
 MAX_CANDIDATES = {1: 1000, 2: 20}
 """Candidates per axis of which all schedules are looked at, by the number of axes."""
@@ -37,6 +40,7 @@ def schedule(
     interpolation: Mapping[str, Scale] | Scale | None = None,
     include: Mapping[str, Sequence[float]] | None = None,
     size: str | Mapping[str, float] = "vertices",
+    design: bool = False,
     constant_pieces: bool = True,
     time_limit: float = 60,
     progress: Progress | None = None,
@@ -63,8 +67,11 @@ def schedule(
             axes of the study if left out.
         size: what is to be small: `"vertices"`, their number; `"breakpoints"`, their
             sum over the axes; or a weight per axis, for a weighted sum.
+        design: design the gains at the breakpoints, too, which may need fewer. The
+            bound is then over all state feedback gains: a factor 2 per axis along
+            which no single gain serves.
         constant_pieces: count the gains that are needed if none is interpolated.
-        time_limit: processor seconds for that count.
+        time_limit: processor seconds for designs and for that count.
         progress: told what is going on.
 
     Examples:
@@ -86,10 +93,29 @@ def schedule(
         is_sure = found.lower_bound == np.inf
         raise InvalidInputError(_no_schedule(cells, question, is_sure=is_sure))
     chosen = found.breakpoints
-    paths = [axis.path(points) for axis, points in zip(axes, chosen, strict=True)]
-    mesh = np.stack(np.meshgrid(*paths, indexing="ij"), -1).reshape(-1, len(axes))
-    worst, where = cells.worst(mesh, np.inf)
-    place = np.unravel_index(int(where[worst.argmax()]), cells.shape)
+    made = Schedule(
+        {a.name: a.candidates[list(c)] for a, c in zip(axes, chosen, strict=True)},
+        cells.numbers[np.ix_(*chosen)],
+        cells.structure,
+        {axis.name: axis.scale for axis in axes},
+        question,
+        lower_bound=_fewest_vertices(axes, measure, found.lower_bound),
+        optimal=bool(found.lower_bound >= measure(tuple(map(len, chosen)))),
+        smallest_by=_size_words(size),
+        bound_of=cells.bound_of,
+        provenance=question.provenance_of(study),
+    )
+    if design:
+        made = _designed(made, cells, clock)
+    elif len(axes) > 2 and made.structure.is_gain:
+        made = replace(made, lower_bound=max(made.lower_bound, _lines(cells, clock)))
+    measured = np.stack(
+        np.meshgrid(*(axis.measured for axis in axes), indexing="ij"), -1
+    ).reshape(-1, len(axes))
+    policies = made.structure.policies(made.numbers_at(measured)[:, None])
+    losses = losses_at(cells.system, question, policies, cells.contexts, cells.best)
+    target = int(losses.argmax())
+    place = np.unravel_index(target, cells.shape)
     notes = []
     given = study.sources.shape if isinstance(study.sources, Grid) else ()
     if table is None and cells.numbers.shape[:-1] != given:
@@ -113,25 +139,58 @@ def schedule(
             )
         else:
             pieces = int(cover.lower_bound), cover.size
-    return Schedule(
-        {a.name: a.candidates[list(c)] for a, c in zip(axes, chosen, strict=True)},
-        cells.numbers[np.ix_(*chosen)],
-        cells.structure,
-        {axis.name: axis.scale for axis in axes},
-        question,
-        lower_bound=_fewest_vertices(axes, measure, found.lower_bound),
-        optimal=bool(found.lower_bound >= measure(tuple(map(len, chosen)))),
-        smallest_by=_size_words(size),
-        bound_of=cells.bound_of,
-        worst=float(worst.max()),
+    return replace(
+        made,
+        worst=float(losses[target]),
         worst_context={
             axis.name: float(axis.true[i]) for axis, i in zip(axes, place, strict=True)
         },
         constant_pieces=pieces,
-        provenance=question.provenance_of(study),
         notes=tuple(notes),
         seconds=clock.seconds,
     )
+
+
+def _designed(made: Schedule, cells: CellLosses, clock: Clock) -> Schedule:
+    """Return a schedule with designed gains, of at most as many vertices."""
+    system, question = cells.system, cells.question
+    is_plain = not question.also and question.error is None
+    if (
+        not isinstance(system, LinearSystem)
+        or not made.structure.is_gain
+        or not is_plain
+    ):
+        raise InvalidInputError(
+            "design=True designs state feedback gains of linear families, for one "
+            "demand and contexts that are known exactly."
+        )
+    grid = Grid(**{a.name: Axis(a.name, values=a.true) for a in cells.axes})
+    gains = made.gains.reshape(*made.shape, *made.structure.shape)
+    scales = list(made.interpolation.values())
+    at, gains = design_schedule(
+        system, question, grid, list(made.breakpoints.values()), gains, scales, clock
+    )
+    low, size = _lines(cells, clock), prod(map(len, at))
+    return replace(
+        made,
+        breakpoints=dict(zip(made.names, at, strict=True)),
+        gains=gains.reshape(*gains.shape[:-2], -1),
+        lower_bound=low,
+        optimal=low >= size,
+        bound_of="any state feedback gains at any breakpoints",
+        smallest_by="vertices",
+        size_of_candidates=made.size,
+    )
+
+
+def _lines(cells: CellLosses, clock: Clock) -> int:
+    """Return a bound on the vertices of a schedule of any gains, 1 where none is."""
+    if not isinstance(cells.system, LinearSystem) or cells.question.also:
+        return 1
+    names = [axis.name for axis in cells.axes]
+    values = [np.unique(axis.true) for axis in cells.axes]
+    question = cells.question.measured_with(None)
+    return bound_of_lines(cells.system, question, names, values, clock)
 
 
 def cells_of(

@@ -182,7 +182,7 @@ class Schedule:
             rows: contexts, one column per axis of the schedule.
         """
         places = [
-            _place(np.asarray(rows[:, i]), values, self.interpolation[name])
+            place(np.asarray(rows[:, i]), values, self.interpolation[name])
             for i, (name, values) in enumerate(self.breakpoints.items())
         ]
         return interpolate(self.gains, places)
@@ -412,8 +412,14 @@ Place = tuple[Any, Any, Any]
 the first to the second."""
 
 
-def _place(values: Array, breakpoints: Array, scale: Scale) -> Place:
-    """Return between which breakpoints values lie, and how far from the first."""
+def place(values: Array, breakpoints: Array, scale: Scale) -> Place:
+    """Return between which breakpoints values lie, and how far from the first.
+
+    Args:
+        values: coordinates.
+        breakpoints: ascending.
+        scale: of the axis.
+    """
     inside = np.clip(values, breakpoints[0], breakpoints[-1])
     low = np.clip(
         np.searchsorted(breakpoints, inside, "right") - 1,
@@ -451,7 +457,7 @@ def interpolate(table: Array, places: list[Place]) -> Array:
     """
     corners = np.stack(
         [
-            table[tuple(place[side] for place, side in zip(places, sides, strict=True))]
+            table[tuple(at[side] for at, side in zip(places, sides, strict=True))]
             for sides in product((0, 1), repeat=len(places))
         ]
     )

@@ -178,7 +178,17 @@ class GainRegion:
         Args:
             gains: shape `(gain, n_inputs, n_states)`.
         """
-        K = gains[:, None]
+        return self.pair_losses(gains[:, None])
+
+    def pair_losses(
+        self, gains: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the loss of `gains[i]` at context i, and X of each pair.
+
+        Args:
+            gains: shape `(…, context, n_inputs, n_states)`, or 1 for all contexts.
+        """
+        K = gains
         loop = self.A - self.B @ K
         X = self._gramian(loop, np.broadcast_to(self.sigma, loop.shape))
         with np.errstate(invalid="ignore"):
