@@ -97,7 +97,7 @@ def test_a_uniform_cover_says_which_sub_grid():
     assert answer.record()["subgrid"] == answer.subgrid
     assert CoverAnswer.from_record(answer.record()).subgrid == answer.subgrid
     assert CoverAnswer.of(greedy_cover(sets), table).subgrid is None
-    spent = Spent((), 36, 36, 0, 1, 36, 0.0)
+    spent = Spent(36, 36, 0, 1)
     a, b = answer.subgrid
     assert _cells(question, answer, spent)[1] == f"{cover.size} ({a} × {b})"
     curve = coverage_curve(sets, method="random", n_repeats=20)

@@ -93,14 +93,6 @@ class Ledger(Trainings):
         step, n = min(fits, self.task.trainer.sources_per_block), self.n_sources
         return [("", np.arange(k, min(k + step, n))) for k in range(0, n, step)]
 
-    def load(self) -> None:
-        """Count the blocks that are in the folder already."""
-        assert self.folder is not None
-        for prefix, numbers in self._asked():
-            block = self.folder.find(prefix)
-            if block is not None:
-                self.enter(numbers, block)
-
     def missing(self) -> list[tuple[str, Work]]:
         """Return the work that is left, each with how the name of its file begins."""
         contexts = self.task.system.contexts(self.sources)

@@ -367,23 +367,28 @@ class RunFolder:
     @cached_property
     def trainings(self) -> Trainings:
         """What is planned, and what of it is in the folder."""
-        layout = self.info.layout
-        computed = (
-            self.experiment.task(layout.variables) if layout.is_computed else None
-        )
-        found = Trainings(self.info.targets, computed=computed)
+        found = Trainings(self.info.targets, computed=self._computed())
         if self.log is None:
             sources = space_from_dict(self.info.data["space"])
             found.plan(sources, seed=self.info.data["seed"])
-            rows = self.info.system.contexts(sources)
-            for prefix, numbers in self.blocks.asked(rows):
-                self._enter(found, prefix, numbers)
-        else:
-            for number, line in enumerate(self.log.proposals):
-                line.plan(found)
-                prefix = self.blocks.prefix(number, line.key)
-                self._enter(found, prefix, np.array([number]))
+            return self._entered(found)
+        for number, line in enumerate(self.log.proposals):
+            line.plan(found)
+            prefix = self.blocks.prefix(number, line.key)
+            self._enter(found, prefix, np.array([number]))
         return found
+
+    def _computed(self) -> Task | None:
+        """Return what computes rows as they are read, None where they are stored."""
+        layout = self.info.layout
+        return self.experiment.task(layout.variables) if layout.is_computed else None
+
+    def _entered(self, trainings: Trainings) -> Trainings:
+        """Count the blocks of planned sources that are in the folder."""
+        rows = self.info.system.contexts(trainings.sources)
+        for prefix, numbers in self.blocks.asked(rows):
+            self._enter(trainings, prefix, numbers)
+        return trainings
 
     def _enter(
         self, trainings: Trainings, prefix: str, numbers: NDArray[np.int64]
@@ -398,19 +403,15 @@ class RunFolder:
 
     def ledger(self) -> Ledger:
         """Return the ledger that this folder keeps; needs the system itself."""
-        layout = self.info.layout
-        computed = (
-            self.experiment.task(layout.variables) if layout.is_computed else None
-        )
         ledger = Ledger(
-            self.experiment.task(layout.stored),
+            self.experiment.task(self.info.layout.stored),
             self.experiment.sources,
             self.experiment.target_space,
             folder=self.blocks,
-            computed=computed,
+            computed=self._computed(),
         )
-        ledger.load()
-        self.trainings = ledger
+        self.trainings = self._entered(ledger)
+        self.damage = ()  # what is damaged is computed again
         return ledger
 
     @property
@@ -490,7 +491,7 @@ class RunFolder:
             return lost
         wanted = np.arange(found.n_sources)
         if self.log is not None:
-            if self.log.n_lines < info.reference.n_lines:
+            if len(self.log.lines) < info.reference.n_lines:
                 lost.append(f"{self.path / LOG} is cut short")
             wanted = np.array(sorted(n for s in self.log.steps for n in s.done), int)
         wanted = wanted[wanted < found.n_sources]
@@ -528,7 +529,7 @@ class RunFolder:
         found = None
         if reference is not None:
             values = tuple(plain(reference[0], nonfinite="text"))
-            lines = 0 if self.log is None else self.log.n_lines
+            lines = 0 if self.log is None else len(self.log.lines)
             found = Reference(reference[1], values, lines)
         self.info = msgspec.structs.replace(self.info, reference=found)
         self.save_info()

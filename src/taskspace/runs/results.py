@@ -66,37 +66,31 @@ class Curve:
 
 @dataclass(frozen=True)
 class Spent:
-    """What the whole table cost, and one source of it: the price of an oracle.
-
-    `greedy`, `local` and `minimum` choose from the finished table, so they need all
-    of it; `uniform` and `random` need the sources that they select.
+    """What the whole table cost.
 
     Args:
-        oracle_methods: methods that need the whole table.
         trainings: policies trained.
         evaluations: pairs of a policy and a target.
         environment_steps: simulated steps of all trainings.
         trainings_per_source: policies of a source.
-        evaluations_per_source: pairs of a source.
-        environment_steps_per_source: simulated steps of a source, on average.
     """
 
-    oracle_methods: tuple[str, ...]
     trainings: int
     evaluations: int
     environment_steps: int
     trainings_per_source: int
-    evaluations_per_source: int
-    environment_steps_per_source: float
 
     def trained_for(self, method: str, n_sources: float) -> int:
         """Policies that had to be trained before a method could choose.
+
+        `greedy`, `local` and `minimum` choose from the finished table, so they need
+        all of it; `uniform` and `random` need the sources that they select.
 
         Args:
             method: name of the method.
             n_sources: sources that it selects.
         """
-        if method in self.oracle_methods:
+        if METHODS[method].needs_whole_table:
             return self.trainings
         return round(n_sources) * self.trainings_per_source
 
@@ -309,7 +303,12 @@ def answer(
     return Results(
         covers=tuple(covers),
         curves=tuple(curves),
-        spent=_spent(table),
+        spent=Spent(
+            table["home_performance"].size,
+            table["home_performance"].size * table.sizes["target"],
+            int(table["environment_steps"].sum()),
+            table.sizes["policy"],
+        ),
         scores=_scores(table, solved_return),
         n_sources=table.sizes["source"],
         n_targets=table.sizes["target"],
@@ -433,19 +432,4 @@ def _dead_axes(table: xr.Dataset) -> tuple[str, ...]:
         axis.name
         for place, axis in enumerate(targets.axes, start=1)
         if axis.n > 1 and (np.take(probed, [0], place) == probed).all()
-    )
-
-
-def _spent(table: xr.Dataset) -> Spent:
-    n_sources, n_targets = table.sizes["source"], table.sizes["target"]
-    n_policies = table.sizes["policy"]
-    steps = int(table["environment_steps"].sum())
-    return Spent(
-        oracle_methods=tuple(m.name for m in METHODS.values() if m.needs_whole_table),
-        trainings=n_sources * n_policies,
-        evaluations=n_sources * n_policies * n_targets,
-        environment_steps=steps,
-        trainings_per_source=n_policies,
-        evaluations_per_source=n_policies * n_targets,
-        environment_steps_per_source=steps / n_sources,
     )

@@ -164,11 +164,17 @@ class Log:
     """
 
     def __init__(self, file: Path | None = None, lines: Sequence[Line] = ()):
-        self.file = file
-        self.proposals: list[Proposal] = []
-        self.steps: list[Step] = []
-        self.lines: list[Line] = []
-        self._enter(lines)
+        self.file, self.lines = file, list(lines)
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        """What was proposed."""
+        return [line for line in self.lines if isinstance(line, Proposal)]
+
+    @property
+    def steps(self) -> list[Step]:
+        """What was done."""
+        return [line for line in self.lines if isinstance(line, Step)]
 
     @classmethod
     def read(cls, file: Path) -> "tuple[Log, list[str]]":
@@ -180,25 +186,15 @@ class Log:
         lines, wrong = read_sealed_lines(file, Line, until_damage=True)
         return cls(file, lines), wrong
 
-    def add(self, *lines: Line) -> None:
-        """Add lines, all at once.
+    def add(self, line: Line) -> None:
+        """Add a line.
 
         Args:
-            lines: what happens next.
+            line: what happens next.
         """
         if self.file is not None:
-            append_sealed(self.file, *lines)
-        self._enter(lines)
-
-    def _enter(self, lines: Sequence[Line]) -> None:
-        self.lines += lines
-        self.proposals += [line for line in lines if isinstance(line, Proposal)]
-        self.steps += [line for line in lines if isinstance(line, Step)]
-
-    @property
-    def n_lines(self) -> int:
-        """How many lines it has."""
-        return len(self.lines)
+            append_sealed(self.file, line)
+        self.lines.append(line)
 
     def rewrite(self) -> None:
         """Write the file anew, without what was damaged or cut short."""
