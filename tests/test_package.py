@@ -116,7 +116,6 @@ def test_every_extra_is_named_for_its_modules():
 def test_the_page_on_formats_has_their_versions():
     from taskspace.cover import base as covers
     from taskspace.deploy import files as libraries
-    from taskspace.performance.io.arrays import FORMAT
     from taskspace.runs import folder as runs
     from taskspace.show.page import data as pages
 
@@ -124,7 +123,6 @@ def test_the_page_on_formats_has_their_versions():
         "run and selection": runs.FORMAT_VERSION,
         "cover": covers.FORMAT_VERSION,
         "library": libraries.FORMAT_VERSION,
-        "matrix": int(FORMAT.rpartition("-")[2]),
         "page": pages.FORMAT_VERSION,
     }
     text = (ROOT / "docs" / "formats.md").read_text()

@@ -48,6 +48,7 @@ __all__ = [
     "Ratio",
     "Regret",
     "Signed",
+    "UnknownMeasure",
     "criterion",
     "quantity_named",
 ]
@@ -643,6 +644,34 @@ class Level(Criterion):
         side = "at least" if self.larger_is_better else "at most"
         level = 0.0 - epsilon if self.larger_is_better else epsilon
         return f"has a {self.quantity} of {side} {decimal_text(level)}"
+
+
+class UnknownMeasure(Level):
+    """A measure of a saved answer that this process does not know: its name alone.
+
+    Args:
+        quantity: name of the measure.
+        larger_is_better: whether the question asks for a least level.
+    """
+
+    def __init__(self, quantity: str, larger_is_better: bool):
+        self.quantity = self.measure = quantity
+        self._measure, self._larger_is_better = None, larger_is_better
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UnknownMeasure, (self.quantity, self._larger_is_better)
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether the level is a least one."""
+        return self._larger_is_better
+
+    def check_known(self) -> None:
+        """Refuse to compute or check anything by a measure that is not known."""
+        raise InvalidInputError(
+            f"The measure {self.quantity!r} is not known here, so an answer about it "
+            "can be read but not checked again. Import the code that defines it first."
+        )
 
 
 def quantity_named(name: str, **parameters: float) -> Criterion:

@@ -10,8 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from taskspace.criteria import JUDGES, Criterion, Level, quantity_named
-from taskspace.errors import InvalidInputError
+from taskspace.criteria import (
+    JUDGES,
+    Criterion,
+    Level,
+    UnknownMeasure,
+    quantity_named,
+)
+from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.measured import AxisError, ErrorBounds
 
 __all__ = ["Demand", "read_question"]
@@ -38,13 +44,17 @@ class Demand:
     epsilon: float | None
 
 
-def read_question(text: str) -> tuple[list[Demand], ErrorBounds | None]:
+def read_question(
+    text: str, *, is_saved: bool = False
+) -> tuple[list[Demand], ErrorBounds | None]:
     """Return the demands of a text and the error of the measured context.
 
     Args:
         text: e.g. `"ratio <= 5 % and disk_margin >= 0.5 with speed=3 %"`.
+        is_saved: it stands beside an answer, which opens even where a measure is not
+            known.
     """
-    reader = _Reader(text)
+    reader = _Reader(text, is_saved)
     demands = [_read_demand(reader)]
     while reader.takes("and"):
         demands.append(_read_demand(reader))
@@ -64,8 +74,9 @@ def read_question(text: str) -> tuple[list[Demand], ErrorBounds | None]:
 class _Reader:
     """The words of a text, one after another."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, is_saved: bool):
         self.text, self.place, self.after_judge = text, 0, False
+        self.is_saved = is_saved
         self.kind, self.word, self.start = "", "", 0
         self._next()
 
@@ -130,7 +141,12 @@ def _read_demand(reader: _Reader) -> Demand:
             if not reader.takes(","):
                 break
         reader.expect(")")
-    rule, epsilon = quantity_named(name, **parameters), None
+    try:
+        rule, epsilon = quantity_named(name, **parameters), None
+    except UnknownNameError:
+        if not reader.is_saved or parameters:
+            raise
+        rule, epsilon = UnknownMeasure(name, reader.word == ">="), None
     if reader.word in ("<=", ">="):
         epsilon = _read_bound(reader, rule)
     reader.after_judge = reader.kind == "word" and reader.word in JUDGES

@@ -12,16 +12,19 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.criteria import CRITERIA, JUDGES, Criterion, Level
+from taskspace.criteria import CRITERIA, JUDGES, Criterion, Level, UnknownMeasure
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.measured import ErrorBounds
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import (
+    BEST_OF_TABLE,
     REDUCTIONS,
     family_rows,
     provenance_of,
     reduced_name,
     row_blocks,
+    source_space,
+    target_space,
 )
 from taskspace.question_text import read_question
 from taskspace.sets import TargetSets, pack
@@ -241,6 +244,13 @@ class Question:
         """
         return self._but(epsilon=epsilon)
 
+    @property
+    def unused_bound(self) -> str:
+        """A note on the bound, for what has every bound; empty where there is none."""
+        if not self.has_bound:
+            return ""
+        return f"Every bound is looked at, so that of '{self}' is not used."
+
     def measured_with(self, error: Any) -> "Question":
         """Return the same question with another error of the measured context.
 
@@ -289,6 +299,8 @@ class Question:
         """
         scored = as_study(study)
         for demand in self.demands:
+            if isinstance(demand.rule, UnknownMeasure):
+                demand.rule.check_known()
             scored = scored.scored(demand.measure, demand.judge)
         return scored.table
 
@@ -531,7 +543,11 @@ class Question:
         return losses
 
     def rounding_note(
-        self, study: Study | xr.Dataset, sources: NDArray[np.integer]
+        self,
+        study: Study | xr.Dataset,
+        sources: NDArray[np.integer],
+        *,
+        is_minimum: bool,
     ) -> str | None:
         """Return how many cells lie within rounding of the bound, and if that matters.
 
@@ -541,7 +557,9 @@ class Question:
 
         Args:
             study: what is known, or a performance table.
-            sources: the sources of a minimum cover.
+            sources: the sources of a cover.
+            is_minimum: it is a minimum cover of all targets. Only of such a one it can
+                be said that a cell does not matter.
 
         Returns:
             A sentence, None where no cell is so near.
@@ -553,7 +571,8 @@ class Question:
             n_cells > ROUNDING_CELLS
         ):
             return None
-        n_near, may_change = 0, False
+        n_near, may_change = 0, not is_minimum
+        is_home = self._homes(study)
         for demand in self.demands:
             bound, scale = demand.epsilon, 1.0
             if bound is None:
@@ -564,6 +583,9 @@ class Question:
             for rows in row_blocks(table):
                 losses = demand._own_rows(table, rows)
                 near = np.abs(losses - bound) <= near_by
+                if bound == 0 and not demand.rule.is_absolute:
+                    # There a score is compared with itself: no rounding.
+                    near &= ~(is_home[rows] & (losses == 0))
                 n_near += int(near.sum())
                 chosen = np.isin(np.arange(rows.start, rows.stop), sources)
                 # A set that shrinks leaves a cover of others the smallest.
@@ -575,6 +597,21 @@ class Question:
         cells = "1 cell lies" if n_near == 1 else f"{n_near:,} cells lie"
         could = "could change" if may_change else "cannot change"
         return f"{cells} within rounding of the bound, which {could} the answer."
+
+    def _homes(self, study: Study | xr.Dataset) -> NDArray[np.bool_]:
+        """Return which cells are scores at home, or the best score that is known."""
+        table = self.table_of(study)
+        shape = table.sizes["source"], table.sizes["target"]
+        sources, targets = source_space(table), target_space(table)
+        if sources is not None and sources == targets:
+            return np.eye(*shape, dtype=bool)
+        homes = np.zeros(shape, bool)
+        if table.attrs.get("best_known_kind") == BEST_OF_TABLE:
+            regret = Question("regret", self.judge, epsilon=0.0)
+            for rows in row_blocks(table):
+                homes[rows] = regret._own_rows(table, rows) == 0
+            homes[:, homes.sum(0) > 1] = False
+        return homes
 
     def without_reference(self, study: Study | xr.Dataset) -> NDArray[np.int64]:
         """Return the targets at which the loss has no reference; none serves them.
@@ -604,7 +641,9 @@ class Question:
                 parts instead.
         """
         if "ask" in values:
-            return cls(values["ask"])
+            demands, error = read_question(str(values["ask"]), is_saved=True)
+            first, *also = [cls(d.rule, d.judge, epsilon=d.epsilon) for d in demands]
+            return first._but(also=also, error=error)
         return cls(
             values["criterion"],
             values.get("judge", "worst"),

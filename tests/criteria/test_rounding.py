@@ -12,7 +12,8 @@ def note(cells, epsilon, provenance="computed"):
     table = ts.study_from(cells, provenance=provenance)
     question = ts.Question("regret", epsilon=epsilon)
     cover = ts.minimum_cover(table, question)
-    return question.rounding_note(table, cover.sources), cover
+    said = question.rounding_note(table, cover.sources, is_minimum=True)
+    return said, cover
 
 
 def test_no_cell_near_the_bound_is_no_note():
@@ -52,3 +53,32 @@ def test_units_change_no_note():
     for scale in (1e-9, 1e9):
         said, _ = note(CELLS * scale, 0.2 * scale)
         assert said is not None
+
+
+def test_only_of_a_minimum_cover_it_is_said_that_nothing_changes():
+    """Greedy may choose another source where a set is larger by one target."""
+    study = ts.study_from(np.array([[1.0, 1.0], [0.8125, 0.0]]), provenance="computed")
+    question = ts.Question("regret <= 0.1875")
+    said = question.rounding_note(study, np.array([0]), is_minimum=False)
+    assert said is not None
+    assert said.endswith("which could change the answer.")
+
+
+def test_scores_at_home_are_compared_with_themselves():
+    space = ts.Grid(k=(0.5, 4.0, 3))
+    system = ts.systems.MassSpringDamper()
+    study = ts.evaluate(system, ts.trainers.Lqr(), space, seed=0)
+    for text in ("regret <= 0", "ratio <= 0 %", "signed <= 0"):
+        question = ts.Question(text)
+        losses = question.losses(study).values
+        assert (np.diagonal(losses) == 0).all()
+        assert (losses == 0).sum() == 3
+        sources = np.arange(3)
+        assert question.rounding_note(study, sources, is_minimum=True) is None
+    # Without contexts: the best score of each target, unless two are equal.
+    assert note(CELLS, 0.0)[0] is None
+    cells = CELLS.copy()
+    cells[1, 0] = 1.0
+    said = note(cells, 0.0)[0]
+    assert said is not None
+    assert said.startswith("2 cells lie")

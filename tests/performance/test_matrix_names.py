@@ -153,10 +153,11 @@ def test_numbers_without_a_header_stay_numbers(tmp_path, text):
 def test_a_first_row_that_may_be_names_is_asked_about(tmp_path, text):
     path = tmp_path / ("m.tsv" if "\t" in text else "m.csv")
     path.write_text(text)
+    options = {"decimal": ","} if "\t" in text else {}
     with pytest.raises(InvalidInputError, match="--read header or"):
-        read_matrix(path)
+        read_matrix(path, **options)
     n_rows = text.count("\n")
-    options = {"row_names": "agent" in text}
+    options |= {"row_names": "agent" in text}
     assert read_matrix(path, header=False, **options).sizes["source"] == n_rows
     assert read_matrix(path, header=True, **options).sizes["source"] == n_rows - 1
 
@@ -225,10 +226,10 @@ def test_what_is_a_number_in_a_file(tmp_path):
 def test_decimal_commas_do_not_make_a_header(tmp_path):
     path = tmp_path / "m.tsv"
     path.write_text("0,9\t0,2\t0,7\n0,3\t0,8\t0,1\n")
-    table = read_matrix(path, header=False)
+    table = read_matrix(path, header=False, decimal=",")
     assert table["performance"].values[0, 0].tolist() == [0.9, 0.2, 0.7]
     path.write_text("mass\t0,5\t1,5\n0,1\t2\t3\n0,2\t4\t1\n")
-    table = read_matrix(path)
+    table = read_matrix(path, decimal=",")
     assert names_of(table) == ["0,5", "1,5"]
     assert table["source"].values.tolist() == ["0.1", "0.2"]
 

@@ -7,6 +7,7 @@ all the same.
 
 import shutil
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,30 +15,12 @@ import pytest
 import taskspace as ts
 from taskspace.performance.io import MATRIX_SUFFIXES
 
+ASSETS = Path(__file__).parents[1] / "assets" / "matrices-1"
 WITHOUT_CHECKSUM = (".csv", ".tsv", ".npy", ".nc", ".zarr", ".parquet")
 MUTATIONS = (
     "flip a bit", "set a byte", "zero a stretch", "cut off", "cut out", "insert",
     "repeat", "swap", "grow a number",
 )  # fmt: skip
-
-
-def the_table():
-    rng = np.random.default_rng(0)
-    table = ts.performance.table_from_matrix(
-        rng.normal(size=(3, 2, 4)).round(3),
-        sources=ts.Points(["k", "c"], rng.normal(size=(3, 2))),
-        targets=ts.Points(["k", "c"], rng.normal(size=(4, 2))),
-        home=rng.normal(size=(3, 2)),
-        standard_error=rng.random((3, 2, 4)),
-        n_episodes=8,
-    )
-    names = ["one", "two", "three"]
-    best = table["best_known"] + 1.0
-    return (
-        table.assign_coords(source=names)
-        .assign(best_known=best)
-        .assign_attrs(best_known_kind="given")
-    )
 
 
 def damaged(data: bytes, how: str, rng: np.random.Generator) -> bytes:
@@ -111,7 +94,7 @@ def is_valid(table) -> bool:
 
 
 def outcomes(tmp_path, suffix: str, n: int, seed: int) -> dict[str, int]:
-    original = ts.performance.write_matrix(the_table(), tmp_path / f"original{suffix}")
+    original = ASSETS / f"table{suffix}"
     expected = ts.performance.read_matrix(original)
     path = tmp_path / f"damaged{suffix}"
     counts = {"same": 0, "refused": 0, "other": 0}

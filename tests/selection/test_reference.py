@@ -184,16 +184,16 @@ def test_commands_name_targets_without_reference(tmp_path):
 QUESTION_2 = ts.Question("regret", epsilon=2.0)
 
 
-@pytest.mark.parametrize("suffix", [".npz", ".nc", ".csv"])
-def test_a_file_keeps_what_has_no_reference(tmp_path, suffix):
+def test_a_file_keeps_what_has_no_reference(tmp_path):
     table = ts.evaluate(Line(optimum_known=False), Copy(), NODES, seed=0).table
     reference = table["best_known"].values.copy()
     reference[3] = np.nan
     table = table.assign(best_known=("target", reference)).assign_attrs(
         best_known_kind="best of the table where a policy was trained"
     )
-    ts.performance.write_matrix(table, tmp_path / f"m{suffix}")
-    back = ts.performance.read_matrix(tmp_path / f"m{suffix}")
+    back = ts.performance.read_matrix(
+        ts.performance.write_matrix(table, tmp_path / "m.npz")
+    )
     np.testing.assert_array_equal(back["best_known"].values, reference)
 
 

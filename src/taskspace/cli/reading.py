@@ -147,7 +147,8 @@ def load_numbers(
     """
     if not path.is_file():
         raise InvalidInputError(f"{path} must be a file of numbers, one per {kind}.")
-    frame = read_text(path, header=False)
+    sep = "\t" if path.suffix == ".tsv" else ","
+    frame = read_text(path, header=False, sep=sep, decimal=".")
     cells = [list(map(label, column)) for column in frame.columns]
     skip = int(frame.n_rows == size + 1)  # names of the columns
     n_rows = frame.n_rows - skip

@@ -67,11 +67,17 @@ class Profile(list[ProfilePoint]):
         points: the points.
         provenance: where the losses come from: `"exact"`, `"sampled"` or `"given"`.
             Bounds of losses that are not exact are proven of these numbers only.
+        note: what was left unused of the question, if something was.
     """
 
-    def __init__(self, points: Iterable[ProfilePoint] = (), provenance: str = "given"):
+    def __init__(
+        self,
+        points: Iterable[ProfilePoint] = (),
+        provenance: str = "given",
+        note: str = "",
+    ):
         super().__init__(points)
-        self.provenance = provenance
+        self.provenance, self.note = provenance, note
 
     @property
     def scope(self) -> str:
@@ -90,7 +96,7 @@ class Profile(list[ProfilePoint]):
     def __repr__(self) -> str:
         n_proven = sum(p.upper is not None and p.lower == p.upper for p in self)
         title = f"Profile of {len(self):,} tolerances, {n_proven:,} proven {self.scope}"
-        title = title.rstrip()
+        title = f"{title.rstrip()}\n{self.note}".rstrip()
         table = self.to_frame().to_string(max_rows=12, index=False, na_rep="-")
         return f"{title}\n{table}" if self else title
 
@@ -120,7 +126,7 @@ def complexity_profile(
     Args:
         problem: a study; or a loss matrix `(source, target)`, xarray or NumPy, which
             may hold infinities.
-        question: criterion and judge for a study; its tolerance does not matter.
+        question: what is asked of a study; a bound is not used, and `note` says so.
         epsilons: tolerances, `>= 0` unless the criterion allows others, as `floor`
             does; by default spread from the smallest one at which a cover exists to
             the one at which a single source is enough.
@@ -135,9 +141,10 @@ def complexity_profile(
     """
     clock, losses = Clock(time_limit), losses_of(problem, question)
     attributes = getattr(problem, "attrs", {})
-    rule = None
+    rule, note = None, ""
     if question is not None:
-        rule = as_question(question, needs_bound=False).rule
+        asked = as_question(question, needs_bound=False)
+        rule, note = asked.rule, asked.unused_bound
     elif "criterion" in attributes:
         rule = Question(attributes["criterion"]).rule
     signed = rule is not None and rule.allows_negative_epsilon
@@ -150,7 +157,7 @@ def complexity_profile(
     provenance = attributes.get("provenance", "given")
     if isinstance(problem, Study):
         provenance = as_question(question, needs_bound=False).provenance_of(problem)
-    return Profile(profile.points(), provenance)
+    return Profile(profile.points(), provenance, note)
 
 
 def _tolerances(

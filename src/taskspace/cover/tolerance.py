@@ -18,7 +18,7 @@ from taskspace.cover.thresholds import MatrixLosses, ToleranceSearch
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
-from taskspace.questions import Question
+from taskspace.questions import Question, as_question
 
 MAX_SETTLED_PAIRS = 10**6
 """Pairs of a source and a target up to which ties between covers are settled."""
@@ -42,6 +42,7 @@ class SmallestEpsilon:
         seconds: wall-clock time.
         left_out: targets without a source of finite loss, which the answer is not
             about.
+        note: what was left unused of the question, if something was.
     """
 
     budget: int
@@ -52,9 +53,10 @@ class SmallestEpsilon:
     cover: Cover | None
     seconds: float
     left_out: tuple[int, ...] = ()
+    note: str = ""
 
     def __repr__(self) -> str:
-        statement = self.say(scope="of these losses")
+        statement = f"{self.say(scope='of these losses')} {self.note}".rstrip()
         return f"{statement}\n  sources: {listed(self.sources)}"
 
     @property
@@ -131,7 +133,7 @@ def smallest_epsilon(
         problem: a study, or a loss matrix `(source, target)`, xarray or NumPy, which
             may hold infinities.
         budget: number of sources, `>= 1`.
-        question: what is asked of a study; its tolerance does not matter.
+        question: what is asked of a study; a bound is not used, and the note says so.
         include: sources that must be selected.
         exclude: sources that must not be.
         time_limit: processor seconds for all of it.
@@ -151,7 +153,13 @@ def smallest_epsilon(
     check_budget(budget, limits[0], least=1)
     clock.restart()  # losses are there
     report = progress or silent
-    return _smallest(losses, budget, limits, clock, seed, report, max_stages=max_stages)
+    found = _smallest(
+        losses, budget, limits, clock, seed, report, max_stages=max_stages
+    )
+    if question is None:
+        return found
+    note = as_question(question, needs_bound=False).unused_bound
+    return replace(found, note=note)
 
 
 def _smallest(

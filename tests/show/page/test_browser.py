@@ -177,7 +177,7 @@ def test_downloaded_covers_are_verified(browser, tmp_path):
     from typer.testing import CliRunner
 
     scores = 100 - np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0)) * 10)
-    file = tmp_path / "scores.csv"
+    file = tmp_path / "scores.npz"
     ts.performance.write_matrix(ts.performance.table_from_matrix(scores), file)
     page = tmp_path / "page.html"
     ran = CliRunner().invoke(
@@ -219,7 +219,7 @@ def test_the_command_of_a_view_gives_its_numbers(browser, tmp_path):
 
     rng = np.random.default_rng(8)
     costs = rng.integers(1, 40, (12, 17)).astype(float)
-    file = tmp_path / "my costs.csv"
+    file = tmp_path / "my costs.npz"
     ts.performance.write_matrix(ts.performance.table_from_matrix(costs), file)
     page = tmp_path / "page.html"
     made = ["explore", str(file), "--read", "lower_is_better", "--out", str(page)]

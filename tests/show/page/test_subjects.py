@@ -144,7 +144,7 @@ def test_the_certified_cover_is_verified(browser, certified, tmp_path, run):
 
 
 def test_what_cannot_be_certified_between_contexts(tmp_path):
-    file = tmp_path / "scores.csv"
+    file = tmp_path / "scores.npz"
     ts.performance.write_matrix(ts.performance.table_from_matrix(np.eye(4) * 10), file)
     loaded = open_study(file)
     found = [ts.certify(loaded, ts.Question(epsilon=3.0), time_limit=2.0)]

@@ -130,7 +130,7 @@ def cover(options: Options, asking: Asking, reading: Reading) -> Answer:
     answer = CoverAnswer.of(cover, problem.study)
     _write(options, reading, problem, answer)
     return Answer(
-        lambda: _record(problem, answer, least),
+        lambda: _record(options, problem, answer, least),
         lambda: _show(options, reading, problem, answer, least),
         0 if cover.missed_share is None else UNMET,
     )
@@ -235,7 +235,10 @@ def _write(
 
 
 def _record(
-    problem: CoverProblem, answer: CoverAnswer, least: SmallestEpsilon | None
+    options: Options,
+    problem: CoverProblem,
+    answer: CoverAnswer,
+    least: SmallestEpsilon | None,
 ) -> dict[str, Any]:
     """Return the answer as JSON."""
     record = answer.record()
@@ -243,15 +246,21 @@ def _record(
         record["smallest_epsilon"] = least.to_dict()
     if problem.target_weights is not None:
         record["weight_coverage"] = problem.served_weight(answer.cover)
-    if notes := _notes(problem, answer):
+    if notes := _notes(options, problem, answer):
         record["notes"] = notes
     return record
 
 
-def _notes(problem: CoverProblem, answer: CoverAnswer) -> list[str]:
+def _notes(options: Options, problem: CoverProblem, answer: CoverAnswer) -> list[str]:
     """Return what a person should know: of the table, and of cells near the bound."""
-    assert answer.question is not None
-    near = answer.question.rounding_note(problem.study, answer.cover.sources)
+    if options.seeks_epsilon(problem.question):
+        return problem.notes  # a loss is the bound there, and nothing else can be
+    is_whole = options.share is None and options.budget is None
+    near = problem.question.rounding_note(
+        problem.study,
+        answer.cover.sources,
+        is_minimum=options.method == "minimum" and is_whole,
+    )
     return [*problem.notes, *([near] if near else [])]
 
 
@@ -263,7 +272,7 @@ def _show(
     least: SmallestEpsilon | None,
 ) -> None:
     """Print the answer, and the next command."""
-    show_notes(_notes(problem, answer))
+    show_notes(_notes(options, problem, answer))
     if least is not None:
         console.print(shown(least.say(scope=answer.scope)))
     weight = problem.served_weight(answer.cover)

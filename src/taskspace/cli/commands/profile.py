@@ -19,7 +19,6 @@ from taskspace.cli.output import (
     console,
     figure_file,
     number,
-    progress_console,
     show_notes,
     show_table,
     shown,
@@ -60,9 +59,8 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
     """How many sources each tolerance needs: lower bound, best found, greedy."""
     figure_file(options.plot)
     question = asking.question(options.path, needs_bound=False)
-    if asking.ask is not None and question.epsilon is not None:
-        progress_console.print("A profile has every bound; that of --ask is unused.")
-    question = question.at(None)
+    if asking.ask is None:
+        question = question.at(None)  # the run's own bound is for covers
     epsilons = None
     if options.at is not None:
         epsilons = [_epsilon(question, word) for word in options.at.split(",")]
@@ -107,7 +105,7 @@ def _show(
     again: str,
     study: Study,
 ) -> None:
-    show_notes(study.notes)
+    show_notes([*study.notes, *filter(None, [points.note])])
     where = f" {points.scope}" if points.scope else ""
     places = np.unique(np.linspace(0, len(points) - 1, SHOWN).round().astype(int))
     values = [
@@ -117,7 +115,8 @@ def _show(
     show_table(
         ("ε", "lower", "upper", "greedy", "unserved targets"),
         [list(map(number, row)) for row in values],
-        title=f"How many of these {study.n_sources:,} sources{where}, by {question}",
+        title=f"How many of these {study.n_sources:,} sources{where}, by "
+        f"{question.at(None)}",
         texts=(),
     )
     if len(places) < len(points):

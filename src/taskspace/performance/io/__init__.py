@@ -3,12 +3,12 @@
 | file | rule |
 |---|---|
 | `read` | which reader a file's name asks for; from what it says to a table |
-| `text` | encodings, separators and decimal commas of CSV and TSV |
+| `text` | CSV and TSV, read by pandas |
 | `frame` | what a cell is, what names rows and columns |
 | `layout` | one row per policy; one row per cell or run |
 | `arrays` | npz, NetCDF, Zarr and xarray |
 | `limits` | what is refused: too large for the memory, pickled, damaged |
-| `write` | a table back into a file |
+| `write` | a table into an npz file |
 """
 
 from taskspace._util.lazy import lazy_names

@@ -28,9 +28,6 @@ from taskspace.systems.base import Provenance
 NAMES = {"source": "name_of_source", "target": "name_of_target"}
 """Where names are kept beside dims of the same name."""
 
-FORMAT = "taskspace-matrix-1"
-"""What NetCDF files and Zarr stores of ours say of themselves."""
-
 ARRAY_SUFFIXES = (".npy", ".npz", ".nc", ".zarr")
 
 NOTES = ("best_known_kind", "provenance", "n_episodes")
@@ -113,6 +110,7 @@ def contents_of_dataset(dataset: xr.Dataset, origin: str) -> Contents:
         attrs["provenance"] = provenance_of(dataset)
         dataset = dataset.drop_vars(ORIGINS, errors="ignore")
     rows, columns = (cells.dims[0], cells.dims[-1]) if cells.ndim else ("", "")
+    # Files of earlier versions say in which order their axes are.
     order: list[Any] = json.loads(str(attrs.pop("order_of_variables", "[]")))
     names = [name for name in order if name in dataset.variables]
     for name in [*names, *(n for n in dataset.variables if n not in names)]:

@@ -408,6 +408,8 @@ class Frame:
             advice = "A context is known, or the row has to go."
         elif is_empty(cell):
             advice = "--read 'missing=\"not served\"' takes it for a failure."
+        elif re.search("[0-9],[0-9]", cell):
+            advice = "If commas are decimal signs, say --read 'decimal=\",\"'."
         elif place == 0:
             advice = "If the first column holds names, say --read row_names."
         else:

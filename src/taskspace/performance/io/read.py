@@ -29,7 +29,8 @@ from taskspace.performance.table import (
 )
 from taskspace.spaces import Points, Space
 
-FRAME_SUFFIXES = (".csv", ".tsv", ".parquet")
+TEXT_SUFFIXES = (".csv", ".tsv")
+FRAME_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 MATRIX_SUFFIXES = (*FRAME_SUFFIXES, *ARRAY_SUFFIXES)
 
 LAST_DIGITS = 1e-9
@@ -60,6 +61,9 @@ def read_matrix(
     header: bool | None = None,
     row_names: bool | None = None,
     long: Mapping[str, str] | Sequence[str] | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
 ) -> xr.Dataset:
     """Return a performance table from a transfer matrix in a file.
 
@@ -80,6 +84,10 @@ def read_matrix(
         row_names: whether the first column holds names of rows, likewise.
         long: which columns of a table with one row per run are its `source`, `target`,
             `value` and, if wanted, `policy`; runs of the same cell are averaged.
+        sep: what separates the cells of a text file, if not a comma (`.csv`) or a tab
+            (`.tsv`), e.g. `";"`.
+        decimal: the decimal sign of a text file, if not a point: `","`.
+        encoding: of a text file, if not UTF-8, e.g. `"utf-16"` or `"latin-1"`.
 
     Returns:
         The table. Its attribute `read_as` says what was taken for names, and `notes`
@@ -91,6 +99,7 @@ def read_matrix(
     choices = Choices(
         lower_is_better, targets, ignore, missing, header, row_names, long
     )
+    text = {"sep": sep, "decimal": decimal, "encoding": encoding}
     second = None
     if contexts is not None:
         if Path(contexts).suffix.lower() not in FRAME_SUFFIXES:
@@ -99,20 +108,28 @@ def read_matrix(
                 f"{Path(contexts).name}."
             )
         advice = "Give every axis a name that is no number."
-        second = _read_frame(Path(contexts), advice=advice)
+        second = _read_frame(Path(contexts), advice=advice, **text)
+    of_columns = {"row_names": row_names, "long": long}
+    stated = {
+        **text,
+        "header": header,
+        **(of_columns if suffix in ARRAY_SUFFIXES else {}),
+    }
+    for name, value in stated.items():
+        if suffix not in TEXT_SUFFIXES and value is not None:
+            raise InvalidInputError(
+                f"{name} is about tables of columns in files of text "
+                f"({', '.join(TEXT_SUFFIXES)}), but got {path.name}."
+            )
     if suffix in FRAME_SUFFIXES:
         frame = _read_frame(
             path,
             header=header,
             may_be_empty=choices.may_be_empty,
             texts=[c for role, c in choices.roles.items() if role != "value"],
+            **text,
         )
         return _finished(table_of_frame(frame, choices), second, choices)
-    if header is not None or row_names is not None or long is not None:
-        raise InvalidInputError(
-            "header, row_names and long are about tables of columns "
-            f"({', '.join(FRAME_SUFFIXES)}), but got {path.name}."
-        )
     arrays, attrs = _reading(path, read_array_file)
     table = table_of_arrays(arrays, attrs, str(path), choices)
     return _finished(table, second, choices)
@@ -210,24 +227,15 @@ def _read_frame(path: Path, **options: Any) -> Frame:
 
 def _read_parquet(path: Path) -> Frame:
     check_file(path)
-    meta = parquet("Reading").read_metadata(path)
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("Reading a Parquet file", "files") from error
+    meta = pyarrow.parquet.read_metadata(path)
     check_cells(meta.num_rows * meta.num_columns, str(path))
     groups = range(meta.num_row_groups)
     check_bytes(sum(meta.row_group(i).total_byte_size for i in groups), str(path))
     return Frame.of(pd.read_parquet(path), str(path))
-
-
-def parquet(doing: str) -> Any:
-    """Return the Parquet library.
-
-    Args:
-        doing: what needs it, for the message if it is missing.
-    """
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError(f"{doing} a Parquet file", "files") from error
-    return pyarrow.parquet
 
 
 # --- from what a matrix says to a performance table -------------------------------
