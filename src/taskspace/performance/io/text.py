@@ -152,8 +152,8 @@ class _Text:
             spelt = "\\t" if other == "\t" else other
             raise InvalidInputError(
                 f"Cells of {path} must be separated by {usual!r}, but row {self.line} "
-                f"has none. Say what separates them, e.g. --read 'sep=\"{spelt}\"' "
-                '(and decimal="," where numbers are written 1,5).'
+                f"has none. Save it so, or say of a matrix what does, e.g. --read "
+                f'\'sep="{spelt}"\' (and decimal="," where numbers are written 1,5).'
             )
         if len(self.first) > MAX_COLUMNS:
             raise InvalidInputError(
@@ -316,13 +316,15 @@ def _utf8(path: Path, encoding: str | None) -> bytes:
             data = data.decode(encoding or "utf-8-sig").removeprefix("\ufeff").encode()
     except (UnicodeDecodeError, LookupError) as error:
         raise InvalidInputError(
-            f"{path} must be text in {encoding or 'UTF-8'}, but: {error}. Say how it "
-            "is written, e.g. --read 'encoding=\"utf-16\"' or 'encoding=\"latin-1\"'."
+            f"{path} must be text in {encoding or 'UTF-8'}, but: {error}. Save it "
+            "as UTF-8, or say of a matrix how it is written, e.g. --read "
+            "'encoding=\"utf-16\"' or --read 'encoding=\"latin-1\"'."
         ) from error
     if b"\0" in data:
         raise InvalidInputError(
             f"{path} must be text in {encoding or 'UTF-8'}, but holds a zero byte. "
-            "Say how it is written, e.g. --read 'encoding=\"utf-16-le\"'."
+            "Save it as UTF-8, or say of a matrix how it is written, e.g. --read "
+            "'encoding=\"utf-16-le\"'."
         )
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
