@@ -13,6 +13,7 @@ from .make import ASSIGN_RULES as ASSIGN_RULES
 from .make import library as library
 from .regions import BoxRegions as BoxRegions
 from .regions import regions_of as regions_of
+from .schedules import ScheduleLibrary as ScheduleLibrary
 from .tracker import Tracker as Tracker
 from .trial import Trial as Trial
 from .trial import try_library as try_library

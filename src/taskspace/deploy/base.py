@@ -31,6 +31,7 @@ from taskspace.spaces import Points, Space, log_axes_of
 from taskspace.systems.base import System
 
 if TYPE_CHECKING:
+    from taskspace.deploy.schedules import Lookup, ScheduleLibrary
     from taskspace.deploy.tracker import Tracker
 
 Scope = Literal["nodes", "box", "law", "none"]
@@ -101,7 +102,7 @@ class OutsideError(InvalidInputError):
         selection: the selection that was refused.
     """
 
-    def __init__(self, message: str, selection: Selection):
+    def __init__(self, message: str, selection: "Selection | Lookup"):
         super().__init__(message)
         self.selection = selection
 
@@ -377,10 +378,7 @@ class PolicyLibrary:
     @property
     def measured_range(self) -> tuple[Array, Array]:
         """Ends of the contexts that may be measured: the range, wider by the error."""
-        error = None if self.question is None else self.question.error
-        if error is None:
-            return self.low, self.high
-        return error.measured_range(self.names, self.low, self.high)
+        return measured_range(self.question, self.names, self.low, self.high)
 
     # --- select -----------------------------------------------------------------
 
@@ -462,31 +460,7 @@ class PolicyLibrary:
         """
         if self.targets:
             return self._places(context)
-        if isinstance(context, Mapping):
-            for name, value in context.items():
-                if name in self.fixed:
-                    if not (np.asarray(value) == self.fixed[name]).all():
-                        raise InvalidInputError(
-                            f"This library holds for {name} = {self.fixed[name]:g} "
-                            f"only, but got {name} = {value}."
-                        )
-                elif name not in self.names:
-                    raise UnknownNameError("context axis", name, self.names)
-            missing = [name for name in self.names if name not in context]
-            if missing:
-                raise InvalidInputError(
-                    f"A context must give {', '.join(self.names)}, but "
-                    f"{', '.join(missing)} is missing."
-                )
-            columns = [np.asarray(context[name], float) for name in self.names]
-            return np.stack(np.broadcast_arrays(*columns), -1)
-        rows = np.asarray(context, np.float64)
-        if rows.ndim == 0 or rows.shape[-1] != len(self.names):
-            raise InvalidInputError(
-                f"A context must have one number each for {', '.join(self.names)}, but "
-                f"got shape {rows.shape}."
-            )
-        return rows
+        return context_rows(self.names, self.fixed, context)
 
     def _places(self, context: Any) -> Array:
         """Return the places of named targets as rows."""
@@ -518,18 +492,7 @@ class PolicyLibrary:
             The action, or one per context. `OutsideError` where a context is refused.
         """
         chosen = self.select(context)
-        refused = np.flatnonzero(np.atleast_1d(chosen.status == Status.REFUSED))
-        if len(refused):
-            row = self.rows(context).reshape(-1, len(self.names))[refused[0]]
-            pairs = zip(self.names, row.tolist(), strict=True)
-            what = ", ".join(f"{n} = {x:g}" for n, x in pairs)
-            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-            raise OutsideError(
-                f"A context must be served by a policy, which {what}{more} is not: the "
-                f"library holds for {self._span}. A library with outside='clamp' uses "
-                "the nearest policy and says so.",
-                chosen,
-            )
+        check_served(self, chosen, context)
         return self.act_as(chosen.policy, observation)
 
     def act_as(self, policy: ArrayLike, observation: ArrayLike) -> NDArray[Any]:
@@ -624,14 +587,97 @@ class PolicyLibrary:
     def __repr__(self) -> str:
         return (
             f"PolicyLibrary({self.size} policies, {len(self.regions.policy)} "
-            f"{self.regions.plural}, {self._span}: {self.guarantee.statement})"
+            f"{self.regions.plural}, {span(self)}: {self.guarantee.statement})"
         )
 
-    @property
-    def _span(self) -> str:
-        """The range for people."""
-        limits = zip(self.names, self.low, self.high, strict=True)
-        return ", ".join(f"{n} in [{a:g}, {b:g}]" for n, a, b in limits)
+
+def span(library: "PolicyLibrary | ScheduleLibrary") -> str:
+    """Return the range of a library for people.
+
+    Args:
+        library: of any kind.
+    """
+    limits = zip(library.names, library.low, library.high, strict=True)
+    return ", ".join(f"{n} in [{a:g}, {b:g}]" for n, a, b in limits)
+
+
+def measured_range(
+    question: Question | None, names: Sequence[str], low: Array, high: Array
+) -> tuple[Array, Array]:
+    """Return the ends of contexts that may be measured: a range, wider by the error.
+
+    Args:
+        question: says the error; None for none.
+        names: of the axes.
+        low: lower corner of the range.
+        high: upper corner.
+    """
+    if question is None or question.error is None:
+        return low, high
+    return question.error.measured_range(names, low, high)
+
+
+def context_rows(
+    names: Sequence[str], fixed: Mapping[str, float], context: Any
+) -> Array:
+    """Return contexts as rows in the order of names.
+
+    Args:
+        names: of the axes.
+        fixed: axes that a context may name with this value only.
+        context: a mapping by name, or rows of numbers.
+    """
+    if isinstance(context, Mapping):
+        for name, value in context.items():
+            if name in fixed:
+                if not (np.asarray(value) == fixed[name]).all():
+                    raise InvalidInputError(
+                        f"This library holds for {name} = {fixed[name]:g} "
+                        f"only, but got {name} = {value}."
+                    )
+            elif name not in names:
+                raise UnknownNameError("context axis", name, names)
+        missing = [name for name in names if name not in context]
+        if missing:
+            raise InvalidInputError(
+                f"A context must give {', '.join(names)}, but "
+                f"{', '.join(missing)} is missing."
+            )
+        columns = [np.asarray(context[name], float) for name in names]
+        return np.stack(np.broadcast_arrays(*columns), -1)
+    rows = np.asarray(context, np.float64)
+    if rows.ndim == 0 or rows.shape[-1] != len(names):
+        raise InvalidInputError(
+            f"A context must have one number each for {', '.join(names)}, but "
+            f"got shape {rows.shape}."
+        )
+    return rows
+
+
+def check_served(
+    library: "PolicyLibrary | ScheduleLibrary",
+    chosen: "Selection | Lookup",
+    context: Any,
+) -> None:
+    """Raise an `OutsideError` where a context is refused.
+
+    Args:
+        library: of any kind.
+        chosen: what it selected.
+        context: for what.
+    """
+    refused = np.flatnonzero(np.atleast_1d(chosen.status == Status.REFUSED))
+    if len(refused):
+        row = library.rows(context).reshape(-1, len(library.names))[refused[0]]
+        pairs = zip(library.names, row.tolist(), strict=True)
+        what = ", ".join(f"{n} = {x:g}" for n, x in pairs)
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise OutsideError(
+            f"A context must be served by a policy, which {what}{more} is not: the "
+            f"library holds for {span(library)}. A library with outside='clamp' uses "
+            "the nearest policy and says so.",
+            chosen,
+        )
 
 
 def require_coordinates(library: PolicyLibrary, what: str) -> None:

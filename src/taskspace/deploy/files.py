@@ -51,7 +51,12 @@ from taskspace.policies import (
 )
 
 FORMAT = "taskspace-library"
+SCHEDULE_FORMAT = "taskspace-schedule-library"
 FORMAT_VERSION = 1
+OUTSIDE_WORDS = {
+    "refuse": "no policy (status refused)",
+    "clamp": "the policy of the nearest context inside (status outside)",
+}
 MANIFEST = "library.json"
 FILE_NAME = re.compile(r"(contract\.json|\w+\.csv|arrays/\w+\.npy)")
 
@@ -98,10 +103,24 @@ def save_library(
         },
         "guarantee": library.guarantee.to_dict(),
         "provenance": dict(library.provenance),
-        "files": {name: _sha(data) for name, data in sorted(files.items())},
     }
+    return write_library(folder, record, files)
+
+
+def write_library(
+    folder: str | Path, record: Mapping[str, Any], files: Mapping[str, bytes]
+) -> Path:
+    """Write files, and last a manifest with the checksums of all of them.
+
+    Args:
+        folder: a folder that does not exist or is empty.
+        record: the manifest.
+        files: contents by path within the folder.
+    """
+    sums = {name: _sha(data) for name, data in sorted(files.items())}
+    record = {**record, "files": sums}
     record["checksum"] = _digest(record)
-    return write_new(folder, files | {MANIFEST: _json(record).encode()})
+    return write_new(folder, {**files, MANIFEST: json_bytes(record)})
 
 
 def writable(policies: Policy | None) -> Policy | None:
@@ -126,9 +145,28 @@ def load_library(folder: str | Path) -> PolicyLibrary:
         folder: what `save_library` wrote.
     """
     folder = Path(folder)
-    record = _manifest(folder)
+    record = read_record(read_manifest(folder), _Manifest, str(folder / MANIFEST))
+    data = checked_files(folder, record.files)
+    try:
+        return _rebuild(record, data)
+    except InvalidInputError:
+        raise
+    except (KeyError, TypeError, ValueError, EOFError) as error:
+        raise InvalidInputError(
+            f"{folder} must be a library written by taskspace, but it cannot be read: "
+            f"{error!r}."
+        ) from error
+
+
+def checked_files(folder: Path, files: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the files that a manifest names; refuse those that were changed.
+
+    Args:
+        folder: where they are.
+        files: the SHA-256 of each by name.
+    """
     data: dict[str, bytes] = {}
-    for name, expected in record.files.items():
+    for name, expected in files.items():
         if not FILE_NAME.fullmatch(name):
             raise InvalidInputError(
                 f"{folder / MANIFEST} must name files of a library, but names {name!r}."
@@ -145,15 +183,7 @@ def load_library(folder: str | Path) -> PolicyLibrary:
                 f"{file} must have the checksum that {MANIFEST} records, but it was "
                 "changed or cut short. Export the library again."
             )
-    try:
-        return _rebuild(record, data)
-    except InvalidInputError:
-        raise
-    except (KeyError, TypeError, ValueError, EOFError) as error:
-        raise InvalidInputError(
-            f"{folder} must be a library written by taskspace, but it cannot be read: "
-            f"{error!r}."
-        ) from error
+    return data
 
 
 class _Kind(msgspec.Struct):
@@ -218,7 +248,13 @@ def _rebuild(record: _Manifest, data: Mapping[str, bytes]) -> PolicyLibrary:
     )
 
 
-def _manifest(folder: Path) -> _Manifest:
+def read_manifest(folder: Path, kind: str = FORMAT) -> dict[str, Any]:
+    """Return what `library.json` says; refuse another kind of library.
+
+    Args:
+        folder: where it is.
+        kind: its format.
+    """
     file = folder / MANIFEST
     if not file.is_file():
         raise InvalidInputError(
@@ -233,17 +269,19 @@ def _manifest(folder: Path) -> _Manifest:
             f"{file} must be a manifest written by taskspace, but it cannot be read: "
             f"{error!r}."
         ) from error
-    if name != FORMAT or number != FORMAT_VERSION:
+    if name != kind or number != FORMAT_VERSION:
+        known = {FORMAT: "PolicyLibrary.load", SCHEDULE_FORMAT: "ScheduleLibrary.load"}
+        reader = known.get(name, "the taskspace that wrote it")
         raise InvalidInputError(
-            f"{file} must have format {FORMAT} {FORMAT_VERSION}, but has {name} "
-            f"{number}. Use the taskspace that wrote it."
+            f"{file} must have format {kind} {FORMAT_VERSION}, but has {name} "
+            f"{number}. Use {reader}."
         )
     if record.pop("checksum", None) != _digest(record):
         raise InvalidInputError(
             f"{file} must have the checksum that it records of itself, but it was "
             "changed. Export the library again."
         )
-    return read_record(record, _Manifest, str(file))
+    return record
 
 
 # --- the contract -----------------------------------------------------------------
@@ -275,10 +313,6 @@ def contract(
     if library.targets:
         context = [{"name": "target", "values": list(library.targets)}]
     signals = _signals(library)
-    outside = {
-        "refuse": "no policy (status refused)",
-        "clamp": "the policy of the nearest context inside (status outside)",
-    }
     return {
         "format": "taskspace-contract",
         "version": 1,
@@ -301,7 +335,7 @@ def contract(
             **_borders(library),
             "regions": len(library.regions.policy),
             "rule": library.rule,
-            "outside": outside[library.outside],
+            "outside": OUTSIDE_WORDS[library.outside],
             "not_finite": "no policy (status refused)",
         },
         "guarantee": library.guarantee.to_dict() | {"applies": _applies(library)},
@@ -311,7 +345,7 @@ def contract(
         "notes": list(notes),
         "made": {
             "command": command,
-            "versions": _versions(),
+            "versions": versions(),
             "provenance": dict(library.provenance),
         },
     }
@@ -332,7 +366,7 @@ def contract_bytes(
         notes: what else its users must know.
     """
     record = contract(library, command=command, arithmetic=arithmetic, notes=notes)
-    return _json(record).encode()
+    return json_bytes(record)
 
 
 def _borders(library: PolicyLibrary) -> dict[str, Any]:
@@ -384,14 +418,15 @@ def _names(library: PolicyLibrary, which: str, n: int) -> dict[str, Any]:
     return {"names": list(names)} if len(names) == n else {}
 
 
-def _versions() -> dict[str, str]:
-    versions = {"python": ".".join(map(str, sys.version_info[:3]))}
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of what computed a library."""
+    found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in ("taskspace", "numpy"):
         try:
-            versions[name] = version(name)
+            found[name] = version(name)
         except PackageNotFoundError:
-            versions[name] = "unknown"
-    return versions
+            found[name] = "unknown"
+    return found
 
 
 # --- tables for a spreadsheet -------------------------------------------------------
@@ -528,8 +563,14 @@ def write_new(folder: str | Path, files: Mapping[str, bytes]) -> Path:
     return folder
 
 
-def _json(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+def json_bytes(record: Mapping[str, Any]) -> bytes:
+    """Return a record as a JSON file.
+
+    Args:
+        record: plain values.
+    """
+    text = json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False)
+    return f"{text}\n".encode()
 
 
 def _digest(record: Mapping[str, Any]) -> str:

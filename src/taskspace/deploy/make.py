@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import xarray as xr
@@ -11,6 +11,7 @@ from scipy.spatial import KDTree
 
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace._util.files import plain
+from taskspace.certificates import CertifyResult
 from taskspace.certificates.boxes.check import ContinuumCover
 from taskspace.certificates.proof_subject import contexts_of_comparison, describe_system
 from taskspace.certificates.statements import caution_sentence, claim_on
@@ -23,11 +24,13 @@ from taskspace.deploy.base import (
     full_contexts,
 )
 from taskspace.deploy.regions import BoxRegions, GridRegions, Regions, regions_of
+from taskspace.deploy.schedules import ScheduleLibrary, schedule_library
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import family_rows
 from taskspace.questions import Question, as_question
+from taskspace.schedules.table import Schedule
 from taskspace.sets.erosion import coarse_sentence
 from taskspace.spaces import log_axes_of
 from taskspace.systems.base import PROVENANCE_WORDS
@@ -46,6 +49,18 @@ ORIGIN_KEYS = (
 """What a library keeps of where its study comes from."""
 
 
+@overload
+def library(
+    study: Study | xr.Dataset,
+    cover: Schedule,
+    question: Question | str | None = None,
+    *,
+    proof: CertifyResult | None = None,
+    outside: Outside = "refuse",
+) -> ScheduleLibrary: ...
+
+
+@overload
 def library(
     study: Study | xr.Dataset,
     cover: Cover | ContinuumCover | ArrayLike,
@@ -53,18 +68,31 @@ def library(
     *,
     rule: str = "performance",
     outside: Outside = "refuse",
-) -> PolicyLibrary:
-    """Make the policy library of a cover: what to deploy, and what is known of it.
+) -> PolicyLibrary: ...
+
+
+def library(
+    study: Study | xr.Dataset,
+    cover: Cover | ContinuumCover | Schedule | ArrayLike,
+    question: Question | str | None = None,
+    *,
+    rule: str = "performance",
+    proof: CertifyResult | None = None,
+    outside: Outside = "refuse",
+) -> PolicyLibrary | ScheduleLibrary:
+    """Make the library of a cover or a schedule: what to deploy, what is known of it.
 
     Args:
         study: what is known, or a performance table. Without policies the library
             holds names.
-        cover: a cover of the targets, a certified cover of the box, or a list of
-            sources chosen by hand.
+        cover: a cover of the targets, a certified cover of the box, a list of
+            sources chosen by hand, or an interpolated schedule.
         question: criterion, judge and ε; a cover knows its own.
         rule: which of several policies that serve a target is used: `"performance"`,
             `"margin"` (its nearest failure is farthest) or `"connected"` (few
             connected regions).
+        proof: of a schedule, what `ts.certify(study, question, schedule=schedule)`
+            gave. Without it nothing is guaranteed of a schedule.
         outside: `"refuse"` or `"clamp"` contexts outside the range.
 
     Examples:
@@ -81,6 +109,14 @@ def library(
     question = None if question is None else as_question(question)
     if rule not in ASSIGN_RULES:
         raise UnknownNameError("rule of assignment", rule, ASSIGN_RULES)
+    if isinstance(cover, Schedule):
+        made_from = _provenance(study)
+        return schedule_library(study, cover, question, proof, outside, made_from)
+    if proof is not None:
+        raise InvalidInputError(
+            "proof is that of a schedule. A certified cover carries its own: give "
+            "ts.certify(study, question).continuum in place of the cover."
+        )
     if isinstance(cover, ContinuumCover):
         return _of_boxes(study, cover, question, outside)
     if isinstance(cover, Cover):
@@ -473,9 +509,7 @@ def _library(
         )
         for s, m in members
     )
-    provenance = {k: plain(table.attrs[k]) for k in ORIGIN_KEYS if k in table.attrs}
-    if study.system is not None:
-        provenance["objective"] = study.system.objective.to_dict()
+    provenance = _provenance(study)
     if "environment_steps" in table:
         steps = table["environment_steps"].values[sources, numbers]
         provenance["environment_steps"] = int(steps.sum())
@@ -491,6 +525,15 @@ def _library(
         rows = full_contexts(made, study.system, ends)
         provenance["plant"] = describe_system(study.system, rows)
     return made
+
+
+def _provenance(study: Study) -> dict[str, Any]:
+    """Return where a study comes from, and what its costs mean."""
+    attrs = study.table.attrs
+    provenance = {k: plain(attrs[k]) for k in ORIGIN_KEYS if k in attrs}
+    if study.system is not None:
+        provenance["objective"] = study.system.objective.to_dict()
+    return provenance
 
 
 def _sources(cover: Cover | ArrayLike, n_sources: int) -> Numbers:

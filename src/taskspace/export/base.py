@@ -11,7 +11,8 @@ def export_python(library, folder, *, indent=4, command=None):
 
 `taskspace export --as python` then calls it, and fills its keywords from the options of
 the same names. The policy and the status of every context must be those of
-`library.select`; `taskspace.testing.check_exporter` checks that.
+`library.select`; `taskspace.testing.check_exporter` checks that. With `schedules=True`
+an exporter gets a `ScheduleLibrary` (`taskspace export --schedule FILE`).
 """
 
 import inspect
@@ -27,24 +28,28 @@ from taskspace.policies import LinearController, LinearGain
 Write = TypeVar("Write", bound=Callable[..., Path])
 
 EXPORTERS: dict[str, Callable[..., Path]] = {}
-"""Exporters by the name of the folder that they write."""
+"""Exporters of policy libraries by the name of the folder that they write."""
+SCHEDULE_EXPORTERS: dict[str, Callable[..., Path]] = {}
+"""Exporters of interpolated schedules, likewise."""
 
 
-def exporter(name: str) -> Callable[[Write], Write]:
+def exporter(name: str, *, schedules: bool = False) -> Callable[[Write], Write]:
     """Register an exporter under a name.
 
     Args:
         name: what `--as` calls it, and the folder that it writes; none may have it.
+        schedules: whether it writes interpolated schedules, not policy libraries.
     """
+    exporters = SCHEDULE_EXPORTERS if schedules else EXPORTERS
 
     def register(write: Write) -> Write:
-        known = EXPORTERS.get(name)
+        known = exporters.get(name)
         if known is not None and known.__qualname__ != write.__qualname__:
             raise InvalidInputError(
                 f"The export {name!r} is that of {known.__qualname__}. Choose another "
                 "name."
             )
-        EXPORTERS[name] = write
+        exporters[name] = write
         return write
 
     return register
@@ -59,6 +64,19 @@ def options_of(write: Callable[..., Path]) -> dict[str, inspect.Parameter]:
     parameters = inspect.signature(write).parameters.values()
     keywords = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
     return {p.name: p for p in keywords if p.name != "command"}
+
+
+def require_kind(library: object, kind: type) -> None:
+    """Refuse another kind of library than an exporter writes.
+
+    Args:
+        library: what it was given.
+        kind: `PolicyLibrary` or `ScheduleLibrary`.
+    """
+    if not isinstance(library, kind):
+        raise InvalidInputError(
+            f"This exporter writes a {kind.__name__}, but got {type(library).__name__}."
+        )
 
 
 def memoryless(library: PolicyLibrary, what: str) -> PolicyLibrary:

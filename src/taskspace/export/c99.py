@@ -30,7 +30,7 @@ from taskspace.deploy.base import (
 )
 from taskspace.deploy.files import contract, contract_bytes, write_new
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.export.base import as_estimate, exporter, memoryless
+from taskspace.export.base import as_estimate, exporter, memoryless, require_kind
 from taskspace.export.c99_parts import act_source, policy_tables, region_source
 from taskspace.export.c99_text import Real, comment, fill, integers, reals
 from taskspace.policies import TabularPolicy
@@ -85,12 +85,10 @@ def c99_files(
         hysteresis: of `select_held`, a share of the width of each axis.
         command: what was typed to make it, kept in the contract.
     """
+    require_kind(library, PolicyLibrary)
     if precision not in ("double", "float"):
         raise UnknownNameError("precision", precision, ["double", "float"])
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise InvalidInputError(
-            f"name must be a C identifier (letters, digits, _), but got {name!r}."
-        )
+    check_name(name)
     require_coordinates(library, "C code selects by contexts with coordinates")
     library.guarantee.check_hysteresis(hysteresis)
     check_actions(library)
@@ -116,6 +114,18 @@ def c99_files(
         f"{name}_selftest.c": _selftest(library, name, real).encode(),
         "contract.json": text,
     }
+
+
+def check_name(name: str) -> None:
+    """Refuse a prefix that is no C identifier.
+
+    Args:
+        name: prefix of all names in C.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise InvalidInputError(
+            f"name must be a C identifier (letters, digits, _), but got {name!r}."
+        )
 
 
 def _as_rounded(library: PolicyLibrary, real: Real) -> PolicyLibrary:

@@ -21,7 +21,7 @@ from taskspace.deploy.base import (
 from taskspace.deploy.files import contract_bytes, write_new
 from taskspace.deploy.regions import BoxRegions, GridRegions
 from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.export.base import exporter, memoryless
+from taskspace.export.base import exporter, memoryless, require_kind
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 
 OPSET = 17
@@ -43,6 +43,7 @@ def export_onnx(
     Returns:
         The folder.
     """
+    require_kind(library, PolicyLibrary)
     library = memoryless(library, "An ONNX graph")
     files = {"library.onnx": library_model(library).SerializeToString()}
     if library.policies is not None:

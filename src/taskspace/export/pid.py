@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import write_new
 from taskspace.errors import InvalidInputError
-from taskspace.export.base import as_estimate, exporter
+from taskspace.export.base import as_estimate, exporter, require_kind
 from taskspace.export.c99 import c99_files
 from taskspace.export.c99_text import Real, fill, reals
 from taskspace.policies import LinearController
@@ -162,6 +162,7 @@ def export_pid(
         The folder, with `NAME.h` and `NAME.c` (which controller where) and
         `NAME_pid.h` and `NAME_pid.c` (its steps).
     """
+    require_kind(library, PolicyLibrary)
     stack = running_controllers(library, dt)
     plain = as_estimate(
         replace(library, policies=None),

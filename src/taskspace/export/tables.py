@@ -32,7 +32,7 @@ from taskspace.deploy.files import (
     write_new,
 )
 from taskspace.deploy.regions import BoxRegions, GridRegions
-from taskspace.export.base import exporter
+from taskspace.export.base import exporter, require_kind
 from taskspace.policies import LinearGain
 
 
@@ -50,18 +50,28 @@ def export_tables(
     Returns:
         The folder.
     """
-    raw = io.BytesIO()
-    savemat(raw, mat_variables(library), oned_as="column", do_compression=True)
-    # The first 116 bytes are free text, in which SciPy puts the time.
-    head = b"MATLAB 5.0 MAT-file, a policy library written by taskspace".ljust(116)
+    require_kind(library, PolicyLibrary)
     return write_new(
         folder,
         {
-            "library.mat": head + raw.getvalue()[116:],
+            "library.mat": mat_bytes(mat_variables(library)),
             "contract.json": contract_bytes(library, command),
             **table_files(library),
         },
     )
+
+
+def mat_bytes(variables: dict[str, NDArray[Any]]) -> bytes:
+    """Return a `.mat` file, the same bytes for the same arrays.
+
+    Args:
+        variables: arrays by name.
+    """
+    raw = io.BytesIO()
+    savemat(raw, variables, oned_as="column", do_compression=True)
+    # The first 116 bytes are free text, in which SciPy puts the time.
+    head = b"MATLAB 5.0 MAT-file, a policy library written by taskspace".ljust(116)
+    return head + raw.getvalue()[116:]
 
 
 def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
@@ -85,8 +95,8 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
         ):
             # A border belongs to the cell below, so the next begins at the next float.
             edges = np.append(values[0], np.nextafter(borders, np.inf))
-            variables[f"nodes_{_word(name)}"] = values
-            variables[f"edges_{_word(name)}"] = edges
+            variables[f"nodes_{word(name)}"] = values
+            variables[f"edges_{word(name)}"] = edges
     else:
         assert isinstance(regions, BoxRegions)
         variables |= {"box_low": regions.box_low, "box_high": regions.box_high}
@@ -107,10 +117,14 @@ def mat_variables(library: PolicyLibrary) -> dict[str, NDArray[Any]]:
     names, numbers = parameter_table(library)
     used = np.where(regions.policy[:, None] >= 0, numbers[regions.policy], np.nan)
     for name, column in zip(names, used.T, strict=True):
-        variables[_word(name)] = column.reshape(shape)
+        variables[word(name)] = column.reshape(shape)
     return variables
 
 
-def _word(name: str) -> str:
-    """Return a name that MATLAB takes: letters, digits and _, not too long."""
+def word(name: str) -> str:
+    """Return a name that MATLAB takes: letters, digits and _, not too long.
+
+    Args:
+        name: any name, e.g. `"set point"`.
+    """
     return re.sub(r"\W", "_", name, flags=re.ASCII)[:40]

@@ -247,6 +247,7 @@ def certify_schedule(
         "loss": None if np.isnan(proof.loss) else proof.loss,
         "shape": schedule.shape,
         "assumption": proof.assumption,
+        "subject": schedule.subject(study, question),
     }
     shape = " × ".join(map(str, schedule.shape))
     about = f"the schedule of {shape} breakpoint{'s' * (shape != '1')}"

@@ -207,6 +207,33 @@ class Schedule:
 
         return (certify_schedule(self, study, question, time_limit, progress),)
 
+    def subject(self, study: Study, question: Question) -> dict[str, str]:
+        """Return hashes of what a proof on the box of a study's targets is about.
+
+        Args:
+            study: of the plant.
+            question: what is asked.
+        """
+        from taskspace.certificates.proof_subject import (  # compiled kernels
+            contexts_of_comparison,
+            describe_system,
+            digest_of,
+        )
+
+        system, targets = study.require_system(), study.targets
+        assert targets is not None
+        rows = system.contexts(targets)
+        low, high = rows.min(0), rows.max(0)
+        plain = self.to_dict()
+        axes = list(plain["breakpoints"].items())  # their order matters
+        own = [axes, *(plain[key] for key in ("gains", "structure", "interpolation"))]
+        return {
+            "schedule": digest_of(own),
+            "question": digest_of(question.to_dict()),
+            "box": digest_of([low, high]),
+            **describe_system(system, contexts_of_comparison(low, high)),
+        }
+
     # --- sentences and plain values -------------------------------------------------
 
     def __str__(self) -> str:

@@ -43,7 +43,8 @@ def check_exporter(
 
     It writes libraries on a grid, in boxes and around scattered points, which refuse
     or clamp what lies outside, and runs each at some hundred contexts. A library that
-    the exporter refuses with an `InvalidInputError` is passed over.
+    the exporter refuses with an `InvalidInputError` is passed over. It is for exporters
+    of policy libraries, not of schedules.
 
     Args:
         write: the exporter, `(library, folder, **options)`.
@@ -56,7 +57,7 @@ def check_exporter(
         options: further keywords of the exporter.
     """
     found: dict[str, str] = {}
-    n_tried = 0
+    n_tried, refused = 0, ""
     for name, library in _libraries(policies or _gains()):
         contexts = _contexts(library)
         rng = np.random.default_rng(0)
@@ -64,14 +65,15 @@ def check_exporter(
         with tempfile.TemporaryDirectory() as parent:
             try:
                 folder = write(library, Path(parent) / "export", **options)
-            except InvalidInputError:
+            except InvalidInputError as error:
+                refused = str(error)
                 continue
             got = run(folder, contexts, seen)
         n_tried += 1
         for check, problem in _problems(library, contexts, seen, got, weaker):
             found.setdefault(check, f"{name}: {problem}")
     if not n_tried:
-        said = "The exporter refused every library. Give policies that it takes."
+        said = f"The exporter refused every library. The last one: {refused}"
         return [Check("policy", False, said)]
     fine = f"That of the library at every context, in {n_tried} libraries."
     names = ("policy", "status", "action")

@@ -5,13 +5,14 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from taskspace.certificates import certify
+from taskspace.certificates import Certificate, certify
 from taskspace.cli.commands.certify import NOT_PROVEN, is_proven, selected
 from taskspace.cli.options import (
     Asking,
@@ -30,17 +31,21 @@ from taskspace.cli.output import (
     shown,
 )
 from taskspace.cover import Cover, minimum_cover
-from taskspace.deploy import PolicyLibrary, library
+from taskspace.deploy import PolicyLibrary, ScheduleLibrary, library
 from taskspace.deploy.operation import with_operation
+from taskspace.deploy.schedules import DRIFT
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.export import EXPORTERS
+from taskspace.export import EXPORTERS, SCHEDULE_EXPORTERS
 from taskspace.export.base import options_of
 from taskspace.performance.study import Study
 from taskspace.questions import Question
+from taskspace.schedules import Schedule
 
 EXAMPLES = (
     "taskspace export runs/msd-lqr --ask 'regret <= 0.2' --to library",
     "taskspace export scores.csv --ask 'regret <= 5' --to library",
+    "taskspace export runs/msd-lqr --ask 'regret <= 0.2' --schedule table.json "
+    "--certified --to table",
 )
 
 SHOWN_POLICIES = 12
@@ -60,6 +65,10 @@ class Options:
     )
     sources: str | None = option("Sources chosen by hand, e.g. 3,17.")
     cover: Path | None = option("A cover that `taskspace cover --save` wrote.")
+    schedule: Path | None = option(
+        "An interpolated schedule that `taskspace schedule --save` wrote, in place of "
+        "a cover; exports are c and tables."
+    )
     outside: str = option(
         "Outside the range: refuse, or clamp to the nearest.", "refuse"
     )
@@ -117,7 +126,9 @@ def export(
         study = reading.study(options.path)
         if reading.trust and study.experiment is not None:
             study.require_system()  # its module may register exporters
-        formats = _formats(options.formats, given, options.switching)
+        if options.schedule is not None:
+            return _export_schedule(options, study, question, given)
+        formats = _formats(options.formats, given, EXPORTERS, options.switching)
         status.update("choose sources")
         selection = _selection(options, study, question)
         status.update("write")
@@ -136,11 +147,54 @@ def export(
                 time_limit=options.time_limit,
             )
             status.update("write")
-        _write(product, options.to, formats, given)
+        _write(product, options.to, formats, given, EXPORTERS)
     return Answer(
         lambda: _record(product, options.to, question, formats),
         lambda: _show(product, study, options, formats, reading.trust),
     )
+
+
+def _export_schedule(
+    options: Options, study: Study, question: Question, given: dict[str, Any]
+) -> Answer:
+    """Write the library of an interpolated schedule."""
+    assert options.schedule is not None
+    if options.sources or options.cover or options.switching:
+        raise InvalidInputError(
+            "Give --schedule alone, without --sources, --cover or --switching."
+        )
+    schedule = Schedule.load(options.schedule)
+    formats = _formats(options.formats, given, SCHEDULE_EXPORTERS)
+    proof = None
+    if options.certified:
+        limit = options.time_limit
+        proof = certify(study, question, schedule=schedule, time_limit=limit)
+        _check_proven(proof.certificates[0])
+    made = library(
+        study,
+        schedule,
+        question,
+        proof=proof,
+        outside=options.outside,  # type: ignore[arg-type]
+    )
+    _write(made, options.to, formats, given, SCHEDULE_EXPORTERS)
+    record = {
+        "library": str(options.to),
+        **question.to_dict(),
+        "size": schedule.size,
+        "shape": list(schedule.shape),
+        "outside": made.outside,
+        "guarantee": made.guarantee.to_dict(),
+        "formats": formats,
+    }
+
+    def show() -> None:
+        console.print(shown("\n".join(schedule.rows)), soft_wrap=True)
+        console.print(f"{shown(made.guarantee.statement)} {DRIFT}", soft_wrap=True)
+        things = ", ".join(["library", *formats])
+        console.print(f"Written {shown(options.to)}: {things}.")
+
+    return Answer(lambda: record, show)
 
 
 def _selection(options: Options, study: Study, question: Question) -> Any:
@@ -172,14 +226,19 @@ def _record(
     }
 
 
-def _formats(text: str, given: dict[str, Any], switching: bool) -> list[str]:
+def _formats(
+    text: str,
+    given: dict[str, Any],
+    exporters: Mapping[str, Callable[..., Path]],
+    switching: bool = False,
+) -> list[str]:
     """Return the exporters that are named; refuse options that none of them takes."""
     names = [word.strip() for word in text.split(",") if word.strip()]
     names = [] if names == ["none"] else names
     for name in names:
-        if name not in EXPORTERS:
-            raise UnknownNameError("export format", name, [*EXPORTERS, "none"])
-    takes = {name: options_of(EXPORTERS[name]) for name in names}
+        if name not in exporters:
+            raise UnknownNameError("export format", name, [*exporters, "none"])
+    takes = {name: options_of(exporters[name]) for name in names}
     for name, parameters in takes.items():
         for key, parameter in parameters.items():
             if parameter.default is inspect.Parameter.empty and key not in given:
@@ -187,14 +246,12 @@ def _formats(text: str, given: dict[str, Any], switching: bool) -> list[str]:
                     f"--as {name} needs --{key}, but there is none. Give both."
                 )
     for key in given:
-        others = [n for n, write in EXPORTERS.items() if key in options_of(write)]
+        others = [n for n, write in exporters.items() if key in options_of(write)]
         if switching and key == "hysteresis":
             continue  # the proof of switching takes it
         if not any(key in parameters for parameters in takes.values()):
-            raise InvalidInputError(
-                f"--{key} is an option of --as {' or '.join(others)}, but got --as "
-                f"{text}."
-            )
+            of = f"of --as {' or '.join(others)}" if others else "of no such export"
+            raise InvalidInputError(f"--{key} is an option {of}, but got --as {text}.")
     return list(dict.fromkeys(names))
 
 
@@ -234,16 +291,23 @@ def _certified(options: Options, study: Study, question: Question) -> Any:
             f"Nothing is certified between the targets: {result.certificates[-1].why} "
             "Export without --certified."
         )
-    if not is_proven(result.continuum.certificate):
-        progress_console.print(
-            f"Nothing was written: {shown(result.continuum.certificate.why)}"
-        )
-        raise typer.Exit(NOT_PROVEN)
+    _check_proven(result.continuum.certificate)
     return result.continuum
 
 
+def _check_proven(certificate: Certificate) -> None:
+    """Say why nothing is written, and exit, where a certificate is no proof."""
+    if not is_proven(certificate):
+        progress_console.print(f"Nothing was written: {shown(certificate.why)}")
+        raise typer.Exit(NOT_PROVEN)
+
+
 def _write(
-    made: PolicyLibrary, to: Path, formats: list[str], given: dict[str, Any]
+    made: PolicyLibrary | ScheduleLibrary,
+    to: Path,
+    formats: list[str],
+    given: dict[str, Any],
+    exporters: Mapping[str, Callable[..., Path]],
 ) -> None:
     """Write to a temporary folder and rename it, so that a failure leaves nothing."""
     command = shlex.join(["taskspace", *sys.argv[1:]])
@@ -251,7 +315,7 @@ def _write(
     try:
         made.save(draft, command=command)
         for name in formats:
-            write = EXPORTERS[name]
+            write = exporters[name]
             own = {key: given[key] for key in options_of(write) if key in given}
             write(made, draft / name, command=command, **own)
         if to.exists():
