@@ -44,8 +44,6 @@ from taskspace.schedules import Schedule
 EXAMPLES = (
     "taskspace export runs/msd-lqr --ask 'regret <= 0.2' --to library",
     "taskspace export scores.csv --ask 'regret <= 5' --to library",
-    "taskspace export runs/msd-lqr --ask 'regret <= 0.2' --schedule table.json "
-    "--certified --to table",
 )
 
 SHOWN_POLICIES = 12
