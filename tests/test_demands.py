@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import taskspace as ts
 from taskspace.certificates.boxes.enclosures import AllOf, Boxes, enclosure_for
 from taskspace.cli import app
-from taskspace.cover.answer import unmet_targets
+from taskspace.cover.cover import unmet_targets
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearController
 from taskspace.systems import ContextAxis, LinearFamily, Pi

@@ -6,14 +6,13 @@ import pytest
 import taskspace as ts
 from taskspace.cli.render.summary import _cells
 from taskspace.cover import (
-    CoverAnswer,
+    Cover,
     coverage_curve,
     greedy_cover,
     random_cover,
     uniform_cover,
     uniform_grids,
 )
-from taskspace.cover.baselines import subgrid_counts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs.results import Spent
 from taskspace.sets import pack
@@ -82,26 +81,25 @@ def test_means_over_repeats_have_a_standard_error():
 
 
 def test_a_uniform_cover_says_which_sub_grid():
-    shape, counts = (20, 10), [7, 4]
-    chosen = subgrid_indices(shape, counts)
-    assert subgrid_counts(chosen, shape) == counts
     space = ts.Grid(k=(0.5, 4.0, 6), c=(0.5, 4.0, 6))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
     question = ts.Question("regret", epsilon=0.2)
     sets = question.sets(table)
     cover = uniform_cover(sets, shape=space.shape)
-    answer = CoverAnswer.of(cover, table)
+    answer = cover.about(table)
     assert answer.subgrid is not None
     assert 1 < np.prod(answer.subgrid) == cover.size < 36
-    assert answer.record()["subgrid"] == answer.subgrid
-    assert CoverAnswer.from_record(answer.record()).subgrid == answer.subgrid
-    assert CoverAnswer.of(greedy_cover(sets), table).subgrid is None
+    chosen = subgrid_indices(space.shape, answer.subgrid)
+    assert sorted(cover.sources.tolist()) == sorted(chosen.tolist())
+    assert answer.to_dict()["subgrid"] == answer.subgrid
+    assert Cover.from_dict(answer.to_dict()).subgrid == answer.subgrid
+    assert greedy_cover(sets).about(table).subgrid is None
     spent = Spent(36, 36, 0, 1)
     a, b = answer.subgrid
     assert _cells(question, answer, spent)[1] == f"{cover.size} ({a} × {b})"
     curve = coverage_curve(sets, method="random", n_repeats=20)
-    drawn = CoverAnswer.of(random_cover(sets, seed=0), table, curve.size_spread)
+    drawn = random_cover(sets, seed=0).about(table, curve.size_spread)
     size = curve.size_spread
     said = f"{size['mean']:.0f} ± {size['standard_error']:.2g}"
     assert _cells(question, drawn, spent)[1] == said
@@ -109,7 +107,7 @@ def test_a_uniform_cover_says_which_sub_grid():
     assert _cells(question, replace(drawn, sizes=many), spent)[1] == "5904 ± 220"
     alone = {"mean": 7.0, "standard_error": np.nan, "least": 7, "most": 7}
     assert _cells(question, replace(drawn, sizes=alone), spent)[1] == "7"
-    assert drawn.record()["sizes"]["standard_error"] == size["standard_error"]
+    assert drawn.to_dict()["sizes"]["standard_error"] == size["standard_error"]
 
 
 def test_greedy_beats_random_and_uniform():

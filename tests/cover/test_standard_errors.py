@@ -7,8 +7,8 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import certify
-from taskspace.cover import CoverAnswer
-from taskspace.cover.answer import assigned_errors
+from taskspace.cover import Cover
+from taskspace.cover.cover import assigned_errors
 from tests.helpers import taskspace
 
 RNG = np.random.default_rng(5)
@@ -35,12 +35,12 @@ def test_errors_are_of_the_policy_that_counts(judge):
 def test_an_answer_and_a_certificate_hold_the_largest():
     question = ts.Question("regret", epsilon=2.0)
     cover = ts.minimum_cover(question.sets(TABLE))
-    answer = CoverAnswer.of(cover, TABLE)
+    answer = cover.about(TABLE)
     errors = assigned_errors(question, TABLE, cover.assignment)
     assert errors is not None
     assert answer.standard_error == np.nanmax(errors)
     assert f"standard error up to {answer.standard_error:.4g}" in repr(answer)
-    again = CoverAnswer.from_record(answer.record())
+    again = Cover.from_dict(answer.to_dict())
     assert again.standard_error == answer.standard_error
     found = certify(TABLE, question, time_limit=5)["grid cover"]
     assert found.kind == "estimate"
@@ -48,9 +48,9 @@ def test_an_answer_and_a_certificate_hold_the_largest():
     # Nothing is said where nothing is known.
     plain = ts.performance.table_from_matrix(SCORES)
     assert assigned_errors(question, plain, cover.assignment) is None
-    answer = CoverAnswer.of(cover, plain)
+    answer = cover.about(plain)
     assert answer.standard_error is None
-    assert "standard_error" not in answer.record()
+    assert "standard_error" not in answer.to_dict()
     assert (
         "Standard error"
         not in certify(plain, question, time_limit=5).certificates[0].why

@@ -3,7 +3,7 @@
 import numpy as np
 
 import taskspace as ts
-from taskspace.cover import CoverAnswer, complexity_profile, coverage_curve
+from taskspace.cover import complexity_profile, coverage_curve
 from taskspace.questions import Question
 from taskspace.sets import pack
 
@@ -65,9 +65,9 @@ def test_an_answer_names_its_sources_and_hides_no_markup():
     names = ["<b>one</b>", "two", "three"]
     table = ts.performance.table_from_matrix(-LOSS[:, :3]).assign_coords(source=names)
     question = Question("regret", epsilon=1.0)
-    answer = CoverAnswer.of(ts.greedy_cover(question.sets(table)), table)
-    frame = answer.to_frame()
-    assert frame["name"].tolist() == [names[s] for s in answer.cover.sources]
+    answer = ts.greedy_cover(question.sets(table)).about(table)
+    frame = answer.to_frame("source")
+    assert frame["name"].tolist() == [names[s] for s in answer.sources]
     assert sum(frame["n_served"].tolist()) == 3
     assert question.statement in repr(answer)
     assert "<b>" not in answer._repr_html_()
@@ -78,6 +78,6 @@ def test_contexts_of_an_answer_are_columns():
     space = ts.Grid(n_served=[1.0, 2.0, 3.0])
     table = ts.performance.table_from_matrix(-LOSS[:, :3], sources=space, targets=space)
     question = Question("regret", epsilon=1.0)
-    answer = CoverAnswer.of(ts.greedy_cover(question.sets(table)), table)
-    frame = answer.to_frame()
+    answer = ts.greedy_cover(question.sets(table)).about(table)
+    frame = answer.to_frame("source")
     np.testing.assert_array_equal(frame["context n_served"], frame["source"] + 1.0)

@@ -101,7 +101,7 @@ def answer(command, *words):
 def results_of(path):
     """The covers that a run has stored, None where they are refused in a sentence."""
     try:
-        return [found.cover for found in Results.load(path / "results.json").covers]
+        return [*Results.load(path / "results.json").covers]
     except DamagedFileError:
         return None
 

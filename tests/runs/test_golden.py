@@ -21,7 +21,7 @@ SIZES = {("signed", "minimum"): 3, ("regret", "minimum"): 7, ("regret", "greedy"
 def test_a_run_of_format_5():
     run = ts.open(ASSETS / "run-v5")
     covers = run.results.covers
-    found = {(a.question.criterion, a.cover.method): a.cover.size for a in covers}
+    found = {(a.question.criterion, a.method): a.size for a in covers}
     assert found.items() >= SIZES.items()
     table = run.table
     assert dict(table.sizes) == {"source": 16, "policy": 2, "target": 16}

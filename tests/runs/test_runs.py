@@ -193,8 +193,8 @@ def test_experiment_round_trips_through_toml():
 def test_targets_may_differ_from_sources(tmp_path):
     experiment = small("targets.k=[0.5, 7.5, 5]", "targets.c=[0.5, 7.5, 3]")
     result = run_experiment(experiment, tmp_path / "run")
-    assert result.results.covers[0].cover.n_targets == 15
-    assert result.results.covers[0].cover.n_sources == 64
+    assert result.results.covers[0].n_targets == 15
+    assert result.results.covers[0].n_sources == 64
 
 
 def test_overrides():

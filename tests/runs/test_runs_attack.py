@@ -262,7 +262,7 @@ def test_a_failed_training_is_recorded_and_tried_again(tmp_path, monkeypatch):
     assert {f["context"]["k"] for f in failures} == {8.0}
     assert all("the simulator crashed" in f["reason"] for f in failures)
     for a in result.results.covers:  # nothing is served by what does not exist
-        assert a.cover.n_sources == 30
+        assert a.n_sources == 30
         assert all(context["k"] < 7.9 for context in a.contexts)
     broken = False
     again = run_experiment(small(), tmp_path / "run")

@@ -231,8 +231,8 @@ def test_a_run_whose_trainer_was_edited_is_noticed(trainer, tmp_path):
     whole = run_experiment(trainer(1.0), path)
     # A comment is no other trainer.
     again = run_experiment(trainer(1.0, "# a note"), path)
-    assert again.results.covers[0].cover.sources.tolist() == (
-        whole.results.covers[0].cover.sources.tolist()
+    assert again.results.covers[0].sources.tolist() == (
+        whole.results.covers[0].sources.tolist()
     )
     before = (path / "run.json").read_text()
     with pytest.raises(RunStoreError, match=r"edited_trainer:Trainer was edited since"):

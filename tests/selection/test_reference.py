@@ -140,9 +140,9 @@ def test_a_failed_training_leaves_its_context_without_reference(tmp_path):
     found = run_experiment(Experiment.from_dict(EXPERIMENT), tmp_path / "run")
     answer = found.results.covers[0]
     assert answer.without_reference == (0, 20)
-    assert answer.cover.uncoverable.tolist() == [0, 20]
+    assert answer.uncoverable.tolist() == [0, 20]
     assert answer.unserved == []
-    assert answer.cover.coverage == 19 / 21
+    assert answer.coverage == 19 / 21
     table = RunFolder.open(tmp_path / "run").table()
     np.testing.assert_array_equal(
         np.isnan(table["best_known"].values), np.isin(np.arange(21), [0, 20])
@@ -158,7 +158,7 @@ def test_a_failed_training_leaves_its_context_without_reference(tmp_path):
     optimal = Experiment.from_dict(EXPERIMENT | {"system": system})
     answer = run_experiment(optimal, tmp_path / "optimal").results.covers[0]
     assert answer.without_reference == ()
-    assert answer.cover.coverage == 1.0
+    assert answer.coverage == 1.0
 
 
 def test_commands_name_targets_without_reference(tmp_path):

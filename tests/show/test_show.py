@@ -57,16 +57,16 @@ def test_the_coverage_of_a_run_is_that_of_its_covers(finished):
     for column, question in enumerate(experiment.questions):
         top, bottom = (lines_of(figure.axes[i]) for i in (column, n + column))
         cover, best = (
-            a.cover
+            a
             for a in results.covers
-            if a.question == question and a.cover.method in ("greedy", "minimum")
+            if a.question == question and a.method in ("greedy", "minimum")
         )
         assert (top["greedy"][0][-1], top["greedy"][1][-1]) == (
             cover.size,
             cover.coverage,
         )
         assert top[f"minimum: {best.size}"] == ([best.size], [best.coverage])
-        bound = max(a.cover.lower_bound for a in results.covers
+        bound = max(a.lower_bound for a in results.covers
                     if a.question == question)  # fmt: skip
         assert top[f"proven: at least {bound:g}"][0] == [bound, bound]
         # An oracle trains everything; the others what they select.
@@ -78,13 +78,13 @@ def test_a_map_has_the_axes_and_sources_of_its_cover(finished, run_path):
     _, results = finished
     study = ts.open(run_path)
     for answer in results.covers:
-        (axes,) = ts.show.map(study, answer.cover).axes
+        (axes,) = ts.show.map(study, answer).axes
         assert axes.get_xlabel() == "spring stiffness k [N/m]"
         assert axes.get_ylabel() == "damping c [N s/m]"
         marks = [line.get_xydata()[0].tolist() for line in axes.lines]
-        assert marks == study.sources.points[answer.cover.sources].tolist()
+        assert marks == study.sources.points[answer.sources].tolist()
         numbers = [text.get_text() for text in axes.texts]
-        assert numbers == [str(i + 1) for i in range(answer.cover.size)]
+        assert numbers == [str(i + 1) for i in range(answer.size)]
 
 
 def touching(region):
@@ -163,7 +163,7 @@ def test_a_map_of_another_table_is_refused(finished):
     _, results = finished
     table = ts.performance.table_from_matrix(np.eye(3))
     with pytest.raises(ts.TaskspaceError, match="must be one of this table"):
-        ts.show.map(table, results.covers[0].cover)
+        ts.show.map(table, results.covers[0])
 
 
 def test_names_do_not_start_mathematics():

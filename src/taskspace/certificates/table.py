@@ -13,7 +13,7 @@ from taskspace.certificates.statements import (
     on_table,
 )
 from taskspace.cover import lower_bounds
-from taskspace.cover.answer import assigned_errors, no_reference_words
+from taskspace.cover.cover import assigned_errors, no_reference_words
 from taskspace.sets.erosion import coarse_sentence
 from taskspace.systems.base import PROVENANCE_WORDS
 

@@ -1,6 +1,5 @@
 # The names of the package; __init__.py loads them when they are first used.
 
-from .answer import CoverAnswer as CoverAnswer
 from .baselines import random_cover as random_cover
 from .baselines import uniform_cover as uniform_cover
 from .baselines import uniform_grids as uniform_grids

@@ -91,17 +91,6 @@ def uniform_grids(
         yield subgrid_indices(shape, counts).astype(np.int64)
 
 
-def subgrid_counts(sources: NDArray[np.int64], shape: Sequence[int]) -> list[int]:
-    """Points on each axis of a sub-grid, e.g. `[17, 17]`.
-
-    Args:
-        sources: its points, as indices of the grid.
-        shape: points on each axis of the grid, last axis fastest.
-    """
-    places = np.unravel_index(np.asarray(sources, np.int64), tuple(shape))
-    return [len(np.unique(place)) for place in places]
-
-
 def _random_curve(
     sets: TargetSets, shape: Sequence[int] | None, n_repeats: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,22 +2,28 @@
 
 import html
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.files import plain
 from taskspace._util.records import read_record
+from taskspace._util.words import round_to_side
 from taskspace.cover.costs import integer_array
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study, as_study
+from taskspace.performance.table import source_space
 from taskspace.questions import Question
 from taskspace.sets import LossRow, TargetSets
+from taskspace.spaces import Grid
+from taskspace.systems.base import PROVENANCE_WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,6 +115,13 @@ N_SHOWN = 12
 """Numbers or rows that a notebook shows of a cover, a curve or a profile."""
 
 
+# What `about` finds out. A saved cover does not hold it: nobody could check it there.
+_LEFT = (
+    "worst_regret", "worst_loss", "provenance", "without_reference", "reference",
+    "contexts", "names", "sizes", "subgrid", "standard_error", "unmet",
+)  # fmt: skip
+
+
 def _none() -> NDArray[np.int64]:
     return np.zeros(0, np.int64)
 
@@ -165,6 +178,22 @@ class Cover:
         include: sources that had to be selected.
         exclude: sources that must not be.
         question: what it answers; None where sets were given alone.
+        worst_regret: largest regret over the targets that are served. This and all
+            that follows is None, or empty, until `about` was told the study.
+        worst_loss: largest loss, in the unit of the question's criterion.
+        provenance: where the study's numbers come from.
+        without_reference: targets at which the loss has no reference; they are among
+            the `uncoverable`.
+        reference: what regret is against, where the table says it.
+        contexts: context of each selected source, where sources have contexts.
+        names: name of each selected source, where sources have names.
+        sizes: mean, its standard error, least and most sources over repeats, for
+            `random`.
+        subgrid: points on each axis, for `uniform`; at the middles of equal cells.
+        standard_error: largest standard error of the scores at the targets that are
+            served, where the table has some.
+        unmet: of several demands, how many of the targets that no source serves fail
+            each, see `unmet_targets`.
     """
 
     method: str
@@ -190,6 +219,82 @@ class Cover:
     include: NDArray[np.int64] = field(default_factory=_none)
     exclude: NDArray[np.int64] = field(default_factory=_none)
     question: Question | None = None
+    worst_regret: float | None = None
+    worst_loss: float | None = None
+    provenance: str = "given"
+    without_reference: tuple[int, ...] = ()
+    reference: str | None = None
+    contexts: list[dict[str, float]] | None = None
+    names: list[str] | None = None
+    sizes: Mapping[str, float | None] | None = None
+    subgrid: list[int] | None = None
+    standard_error: float | None = None
+    unmet: dict[str, int] | None = None
+
+    def about(
+        self, study: Study | xr.Dataset, sizes: Mapping[str, float | None] | None = None
+    ) -> Self:
+        """Return the cover with what it leaves of a study: losses, names, contexts.
+
+        Args:
+            study: what it covers, or the performance table.
+            sizes: mean, its standard error, least and most sources over repeats, for
+                `random`.
+        """
+        question, chosen = self.question, self.sources.tolist()
+        assert question is not None
+        table = question.table_of(study)
+
+        def worst(asked: Question) -> float | None:
+            served = self.assignment >= 0
+            served[asked.without_reference(table)] = False
+            losses = asked.assigned_losses(table, self.assignment)[served]
+            return float(losses.max()) if len(losses) else None
+
+        space, names = source_space(table), names_of(table, "source")
+        errors = assigned_errors(question, table, self.assignment)
+        error = None
+        if errors is not None and not np.isnan(errors).all():
+            error = float(np.nanmax(errors))
+        unmet = subgrid = None
+        if question.also and len(self.uncoverable):
+            unmet = unmet_targets(question, study, self.uncoverable)
+        if self.method == "uniform" and isinstance(space, Grid):
+            places = np.unravel_index(self.sources, space.shape)
+            subgrid = [len(np.unique(place)) for place in places]
+        return replace(
+            self,
+            worst_regret=worst(question.as_regret()),
+            worst_loss=worst(question),
+            provenance=question.provenance_of(table),
+            without_reference=tuple(question.without_reference(table).tolist()),
+            reference=table.attrs.get("best_known_kind"),
+            contexts=None if space is None else [space.context(s) for s in chosen],
+            names=None if names is None else [names[s] for s in chosen],
+            sizes=sizes,
+            subgrid=subgrid,
+            standard_error=error,
+            unmet=unmet,
+        )
+
+    @property
+    def misleads(self) -> bool:
+        """Whether this is a signed cover that leaves more regret than its tolerance."""
+        if self.question is None or self.worst_regret is None:
+            return False
+        is_signed = self.question.rule.compares_with_home
+        return is_signed and self.worst_regret > self.question.epsilon
+
+    @property
+    def unserved(self) -> list[int]:
+        """Targets that no source serves, though they have a reference."""
+        lacking = set(self.without_reference)
+        return [t for t in self.uncoverable.tolist() if t not in lacking]
+
+    @property
+    def scope(self) -> str:
+        """What must be said beside "proven": nothing for exact numbers."""
+        return "" if self.question is None else PROVENANCE_WORDS[self.provenance].scope
 
     @property
     def is_full(self) -> bool:
@@ -210,11 +315,15 @@ class Cover:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields but the question as plain JSON values."""
-        names = [f.name for f in fields(self) if f.name != "question"]
-        values = {name: getattr(self, name) for name in names}
+        """Return all fields as plain JSON values; the question as its text, `ask`."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        question = values.pop("question")
         if self.prices is not None:
             values["prices"] = self.prices.to_dict()
+        for name in _LEFT[5:]:
+            if values[name] is None:
+                del values[name]
+        values["ask"] = None if question is None else str(question)
         return plain(values, nonfinite="keep")
 
     @classmethod
@@ -226,11 +335,11 @@ class Cover:
         """
         prices = values.get("prices")
         return read_record(
-            values,
+            {"seconds": 0.0, **values},
             cls,
             "A saved cover",
             prices=None if prices is None else PriceProof.from_dict(prices),
-            question=_question(values.get("question")),
+            question=_question(values.get("question", values)),
         )
 
     def save(self, path: str | Path, question: dict[str, Any] | None = None) -> None:
@@ -247,7 +356,10 @@ class Cover:
             "question": (self.question.to_dict() if self.question else {})
             | (question or {}),
         }
-        Path(path).write_text(json.dumps(record | self.to_dict(), indent=1) + "\n")
+        claims = self.to_dict()
+        for name in ("ask", *_LEFT):
+            claims.pop(name, None)
+        Path(path).write_text(json.dumps(record | claims, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -274,29 +386,74 @@ class Cover:
             )
         return cls.from_dict(record)
 
-    def to_frame(self) -> "pd.DataFrame":
-        """One row per target: `target`, and `source`, missing where none serves it."""
+    def to_frame(self, by: str = "target") -> "pd.DataFrame":
+        """Return who serves each target, or what is selected.
+
+        Args:
+            by: `"target"`, a row for each target with its `source`, missing where none
+                serves it; or `"source"`, a row for each selected source: its name, its
+                context, and how many targets it serves.
+        """
         import pandas as pd  # loads slowly
 
+        if by == "source":
+            columns: dict[str, Any] = {"source": self.sources}
+            if self.names is not None:
+                columns["name"] = self.names
+            counts = [int((self.assignment == s).sum()) for s in self.sources]
+            columns["n_served"] = counts
+            for axis in self.contexts[0] if self.contexts else ():
+                name = axis if axis not in columns else f"context {axis}"
+                columns[name] = [context[axis] for context in self.contexts or ()]
+            return pd.DataFrame(columns)
         source = pd.array(self.assignment, "Int64")
         source[self.assignment < 0] = pd.NA
         return pd.DataFrame({"target": range(self.n_targets), "source": source})
 
+    def claim(self, *, weighted: bool = False) -> str:
+        """Return what is known of the cover beside its size.
+
+        Args:
+            weighted: whether targets have weights.
+        """
+        scope = f" {self.scope}" if self.scope else ""
+        if self.mean_loss is not None:
+            mean = f"mean loss {self.mean_loss:.6g}"
+            if n_unserved := len(self.uncoverable):
+                mean += f" over the {self.n_targets - n_unserved:,} that can be served"
+            if self.optimal:
+                return f"{mean}, proven that no {self.budget} have less{scope}"
+            low = round_to_side(self.lower_bound, up=False, digits=6)
+            return f"{mean}, and no {self.budget} have less than {low}{scope}"
+        if self.coverage_bound is not None:
+            things = "source serves" if self.size == 1 else f"{self.size} sources serve"
+            if self.optimal:
+                return f"proven that no {things} more{scope}"
+            most = round_to_side(100 * self.coverage_bound, up=True, digits=4)
+            unit = " of the weight" if weighted else ""
+            return f"no {things} more than {most} %{unit}{scope}"
+        n_unserved = int((self.assignment < 0).sum())
+        if self.optimal and 0 < n_unserved == len(self.uncoverable):
+            return f"all that can be served, proven that none cheaper do so{scope}"
+        if self.optimal:
+            return f"proven optimal of these {self.n_sources:,} sources{scope}"
+        low = round_to_side(self.lower_bound, up=False, digits=4)
+        high = round_to_side(self.cost, up=True, digits=4)
+        return f"[{low}, {high}] by the {self.lower_bound_kind} bound{scope}"
+
     def __repr__(self) -> str:
-        proven = "proven optimal" if self.optimal else "not proven optimal"
-        cost = "" if self.cost == self.size else f", cost {self.cost:.8g}"
-        mean = "" if self.mean_loss is None else f", mean loss {self.mean_loss:.8g}"
-        ended = "" if self.stop_reason == proven else f"{self.stop_reason}, "
         lines = [
-            f"Cover by {self.method}: {self.size:,} of {self.n_sources:,} sources "
-            f"serve {100 * self.coverage:.4g} % of {self.n_targets:,} targets"
-            f"{cost}{mean}",
-            f"  {proven}, lower bound {self.lower_bound:.8g} "
-            f"({self.lower_bound_kind}); {ended}{self.seconds:.3g} s",
-            f"  sources: {listed(self.sources.tolist())}",
+            f"{self.size:,} of {self.n_sources:,} sources serve "
+            f"{100 * self.coverage:.4g} % of {self.n_targets:,} targets: "
+            f"{self.claim()}."
         ]
+        if self.question is not None:
+            lines.append(f"Asked: {self.question.statement}.")
         if self.missed_share is not None:
-            lines.append(f"  {self.shortfall}")
+            lines.append(self.shortfall)
+        if self.cost != self.size:
+            lines.append(f"Total cost {self.cost:.8g}.")
+        lines.append(f"  sources: {listed(self.names or self.sources.tolist())}")
         if len(self.uncoverable):
             lines.append(f"  served by no source: {listed(self.uncoverable.tolist())}")
         lines += [
@@ -304,10 +461,23 @@ class Cover:
             for name in ("include", "exclude")
             if len(getattr(self, name))
         ]
+        if self.question is not None and self.worst_loss is not None:
+            lines.append(
+                f"  worst {self.question.criterion} served {self.worst_loss:.4g}, "
+                f"worst regret {self.worst_regret or 0:.4g}, {self.provenance} numbers"
+                + error_words(self.standard_error, ", standard error up to {}")
+            )
+        if self.without_reference:
+            lines.append(f"  {no_reference_words(len(self.without_reference))}")
+        if self.unmet:
+            lines.append(f"  {unmet_words(self.unmet)}")
+        ended = "" if self.stop_reason == "proven optimal" else f"{self.stop_reason}, "
+        lines.append(f"  {self.method}, {ended}{self.seconds:.2f} s")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return html_view(repr(self), self.to_frame())
+        by = "target" if self.names is None and self.contexts is None else "source"
+        return html_view(repr(self), self.to_frame(by))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cover):
@@ -383,6 +553,107 @@ def html_view(text: str, frame: "pd.DataFrame") -> str:
 
 def _question(values: Any) -> Question | None:
     """Return the question beside a saved cover, None where it has none."""
-    if not isinstance(values, dict) or not {"ask", "criterion"} & set(values):
+    if not isinstance(values, dict) or not (values.get("ask") or "criterion" in values):
         return None
     return Question.from_dict(values)
+
+
+def names_of(table: xr.Dataset, dim: str) -> list[str] | None:
+    """Return names of the sources or the targets, None where they have none.
+
+    Args:
+        table: a performance table.
+        dim: `"source"` or `"target"`.
+    """
+    if dim not in table.coords:
+        return None
+    return [str(name) for name in np.asarray(table.coords[dim].values)]
+
+
+def error_words(error: float | None, words: str) -> str:
+    """Return words about a standard error, none where it is not known.
+
+    Args:
+        error: largest standard error of some scores.
+        words: with a place for the number.
+    """
+    return "" if error is None else words.format(f"{error:.4g}")
+
+
+def no_reference_words(n_targets: int) -> str:
+    """Return what targets without a reference mean for a cover.
+
+    Args:
+        n_targets: how many there are.
+    """
+    some = "1 target has" if n_targets == 1 else f"{n_targets:,} targets have"
+    return (
+        f"{some} no reference: no policy was trained there, no optimum is known and "
+        "none is stated. Whether they are served is not known."
+    )
+
+
+def unmet_words(unmet: Mapping[str, int]) -> str:
+    """Return which of several demands the targets fail that no source serves.
+
+    Args:
+        unmet: of `Question.unmet`.
+    """
+    parts = [f"{n:,} fail '{name}'" for name, n in unmet.items() if name != "together"]
+    return (
+        f"Of the targets that no source serves, {', '.join(parts)} with every source; "
+        f"{unmet['together']:,} fail only the demands together."
+    )
+
+
+def assigned_errors(
+    question: Question,
+    study: Study | xr.Dataset,
+    assignment: NDArray[np.integer],
+) -> NDArray[np.float64] | None:
+    """Return the standard error of the score that counts at each target.
+
+    Args:
+        question: whose judge chooses the policy of a family.
+        study: what is known, or a performance table.
+        assignment: source of each target, −1 for none.
+
+    Returns:
+        One number per target, NaN where none serves it or it is not known; None
+        for a table without standard errors.
+    """
+    table = as_study(study).table
+    if "standard_error" not in table or "performance" not in table:
+        return None
+    pick = np.argmin if question.judge == "worst" else np.argmax
+    errors = np.full(len(assignment), np.nan)
+    for source in np.unique(assignment[assignment >= 0]):
+        served = np.flatnonzero(assignment == source)
+        policy = pick(table["performance"][int(source)].values[:, served], axis=0)
+        errors[served] = table["standard_error"][int(source)].values[policy, served]
+    return errors
+
+
+def unmet_targets(
+    question: Question, study: Study | xr.Dataset, targets: NDArray[np.integer]
+) -> dict[str, int]:
+    """Return how many of some targets no source serves by each demand alone.
+
+    Args:
+        question: what is asked.
+        study: what is known, or a performance table.
+        targets: numbers of targets, e.g. those that a cover cannot serve.
+
+    Returns:
+        For each demand's `label` how many of the targets no source serves even by
+        it alone; under `"together"` those that sources serve by each demand, but
+        none by all of them.
+    """
+    served: dict[str, NDArray[np.bool_]] = {}
+    for demand in question.demands:
+        blocks = demand.measured_with(question.error).blocks(study)
+        hits = [(b[:, targets] <= demand.epsilon).any(0) for _, b in blocks]
+        served[demand.label] = np.any(hits, axis=0)
+    counts = {label: int((~hit).sum()) for label, hit in served.items()}
+    together = np.all(list(served.values()), axis=0)
+    return counts | ({"together": int(together.sum())} if question.also else {})

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
@@ -25,7 +24,7 @@ from taskspace.cover.costs import (
     scale_costs,
     total_cost,
 )
-from taskspace.cover.cover import Cover, assign
+from taskspace.cover.cover import Cover, assign, names_of
 from taskspace.cover.reductions import Core
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
@@ -41,8 +40,6 @@ __all__ = [
     "losses_of",
     "restrict",
     "sets_of",
-    "source_names",
-    "target_names",
 ]
 
 Sources = NDArray[np.int64]
@@ -109,12 +106,12 @@ class CoverProblem:
     @property
     def source_names(self) -> list[str] | None:
         """Names of the sources, None where they have none."""
-        return source_names(self.study.table)
+        return names_of(self.study.table, "source")
 
     @property
     def target_names(self) -> list[str] | None:
         """Names of the targets, None where they have none."""
-        return target_names(self.study.table)
+        return names_of(self.study.table, "target")
 
     @property
     def notes(self) -> list[str]:
@@ -408,30 +405,6 @@ def check_budget(budget: int, include: Sources, *, least: int) -> None:
             f"budget >= {least} must hold and include must fit into it, but got "
             f"budget={budget} and {len(include)} sources that must be in."
         )
-
-
-def source_names(table: xr.Dataset) -> list[str] | None:
-    """Return names of the sources, None where they have none.
-
-    Args:
-        table: a performance table.
-    """
-    return _names(table, "source")
-
-
-def target_names(table: xr.Dataset) -> list[str] | None:
-    """Return names of the targets, None where they have none.
-
-    Args:
-        table: a performance table.
-    """
-    return _names(table, "target")
-
-
-def _names(table: xr.Dataset, dim: str) -> list[str] | None:
-    if dim not in table.coords:
-        return None
-    return [str(name) for name in np.asarray(table.coords[dim].values)]
 
 
 def level_sentence(study: Study, question: Question) -> str:

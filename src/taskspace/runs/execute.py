@@ -279,7 +279,7 @@ def _answers(known: Results, experiment: Experiment) -> bool:
     grid = hasattr(experiment.sources, "shape")
     methods = [m for m in experiment.cover.methods if grid or not METHODS[m].needs_grid]
     asked = [(q, m) for q in experiment.questions for m in methods]
-    return [(a.question, a.cover.method) for a in known.covers] == asked
+    return [(a.question, a.method) for a in known.covers] == asked
 
 
 def run(

@@ -10,7 +10,7 @@ import xarray as xr
 
 from taskspace._util.files import plain, read_sealed, write_sealed
 from taskspace._util.records import read_record
-from taskspace.cover.answer import CoverAnswer
+from taskspace.cover.cover import Cover
 from taskspace.cover.curve import CoverageCurve, coverage_curve
 from taskspace.cover.methods import METHODS, find_cover
 from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
@@ -148,7 +148,7 @@ class Results:
         table: stands for the table that they are about.
     """
 
-    covers: tuple[CoverAnswer, ...]
+    covers: tuple[Cover, ...]
     curves: tuple[Curve, ...]
     spent: Spent
     scores: Scores
@@ -163,7 +163,7 @@ class Results:
     table: str = ""
 
     @property
-    def by_question(self) -> Iterator[tuple[Question, list[CoverAnswer]]]:
+    def by_question(self) -> Iterator[tuple[Question, list[Cover]]]:
         """The covers, question by question."""
         questions = dict.fromkeys(answer.question for answer in self.covers)
         for question in questions:
@@ -173,7 +173,7 @@ class Results:
     def to_dict(self) -> dict[str, Any]:
         """Plain values; no time and no machine is in them."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        values["covers"] = [answer.record() for answer in self.covers]
+        values["covers"] = [cover.to_dict() for cover in self.covers]
         for record in values["covers"]:
             del record["seconds"]
         values["curves"] = [curve.to_dict() for curve in self.curves]
@@ -202,7 +202,7 @@ class Results:
         """
         values = read_sealed(path, dict[str, Any])
         try:
-            covers = tuple(CoverAnswer.from_record(r) for r in values["covers"])
+            covers = tuple(Cover.from_dict(r) for r in values["covers"])
             curves = tuple(map(Curve.from_dict, values["curves"]))
             schedules = tuple(map(_schedule_of, values.get("schedules", ())))
             given = {"covers": covers, "curves": curves, "schedules": schedules}
@@ -259,7 +259,7 @@ def answer(
     ]
     questions = experiment.questions
     steps = len(questions) * (len(methods) + 1)
-    covers: list[CoverAnswer] = []
+    covers: list[Cover] = []
     curves: list[Curve] = []
     for number, question in enumerate(questions):
         done = number * (len(methods) + 1)
@@ -298,7 +298,7 @@ def answer(
                 curves.append(_thinned(curve, question))
                 if method.name == "random":
                     sizes = curve.size_spread
-            covers.append(CoverAnswer.of(cover, table, sizes))
+            covers.append(cover.about(table, sizes))
     report("cover", steps, steps, "")
     return Results(
         covers=tuple(covers),
@@ -375,11 +375,11 @@ def find_schedules(
     return tuple(found)
 
 
-def _known_answers(known: Results | None, question: Question) -> dict[str, CoverAnswer]:
+def _known_answers(known: Results | None, question: Question) -> dict[str, Cover]:
     if known is None:
         return {}
     mine = (a for a in known.covers if a.question == question)
-    return {a.cover.method: a for a in mine}
+    return {a.method: a for a in mine}
 
 
 def _thinned(curve: CoverageCurve, question: Question) -> Curve:

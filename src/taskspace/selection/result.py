@@ -7,7 +7,6 @@ import numpy as np
 import xarray as xr
 
 from taskspace._util.arrays import Numbers
-from taskspace.cover.answer import CoverAnswer
 from taskspace.cover.cover import Cover
 from taskspace.errors import ContradictionError, InvalidInputError
 from taskspace.performance.study import Study
@@ -217,15 +216,9 @@ class SelectResult:
         """The performance table of the sources that exist."""
         return None if self.study is None else self.study.table
 
-    @property
-    def answer(self) -> CoverAnswer:
-        """The cover with its question, and what it leaves."""
-        if self.study is None:
-            return CoverAnswer(self.cover)
-        return CoverAnswer.of(self.cover, self.study)
-
     def record(self) -> dict[str, Any]:
         """One JSON record."""
+        cover = self.cover if self.study is None else self.cover.about(self.study)
         return {
             "stop_reason": self.stop_reason,
             "selector": self.selector,
@@ -242,5 +235,5 @@ class SelectResult:
             "history": self.history,
             "failures": self.failures,
             "statement": self.statement,
-            "cover": self.answer.record(),
+            "cover": cover.to_dict(),
         }

@@ -29,7 +29,7 @@ from taskspace.cli.output import (
 )
 from taskspace.cli.reading import source_places
 from taskspace.cover import Cover
-from taskspace.cover.answer import source_names
+from taskspace.cover.cover import names_of
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress
@@ -176,7 +176,7 @@ def selected(
         raise InvalidInputError("Give either --sources or --cover, not both.")
     n = table.sizes["source"]
     if sources is not None:
-        numbers = source_places(sources, source_names(table), n)
+        numbers = source_places(sources, names_of(table, "source"), n)
         if not numbers:
             raise InvalidInputError("--sources must name at least one, e.g. 3,17.")
         return numbers

@@ -26,7 +26,7 @@ from taskspace.cli.output import (
 )
 from taskspace.cli.reading import read_problem, source_places
 from taskspace.cli.render.cover import show_cover
-from taskspace.cover import METHODS, Cover, CoverAnswer, SmallestEpsilon
+from taskspace.cover import METHODS, Cover, SmallestEpsilon
 from taskspace.cover.mean import mean_cover
 from taskspace.cover.problem import CoverProblem
 from taskspace.cover.tolerance import (
@@ -127,7 +127,7 @@ def cover(options: Options, asking: Asking, reading: Reading) -> Answer:
         problem = _read(options, question, reading)
         report("load", 1, 1)
         cover, least = _ask(options, problem, report)
-    answer = CoverAnswer.of(cover, problem.study)
+    answer = cover.about(problem.study)
     _write(options, reading, problem, answer)
     return Answer(
         lambda: _record(options, problem, answer, least),
@@ -215,7 +215,7 @@ def _write(
     options: Options,
     reading: Reading,
     problem: CoverProblem,
-    answer: CoverAnswer,
+    answer: Cover,
 ) -> None:
     """Write the files that were asked for: the cover, who serves whom, the picture."""
     if options.save is not None:
@@ -227,38 +227,38 @@ def _write(
             "costs": options.costs and str(options.costs),
             "weights": options.weights and str(options.weights),
         }
-        answer.cover.save(options.save, question=record)
+        answer.save(options.save, question=record)
     if options.plot is not None:
         from taskspace.show.figures.map import map as draw_map  # matplotlib is slow
 
-        draw_map(problem.study, answer.cover).savefig(options.plot, dpi=200)
+        draw_map(problem.study, answer).savefig(options.plot, dpi=200)
 
 
 def _record(
     options: Options,
     problem: CoverProblem,
-    answer: CoverAnswer,
+    answer: Cover,
     least: SmallestEpsilon | None,
 ) -> dict[str, Any]:
     """Return the answer as JSON."""
-    record = answer.record()
+    record = answer.to_dict()
     if least is not None:
         record["smallest_epsilon"] = least.to_dict()
     if problem.target_weights is not None:
-        record["weight_coverage"] = problem.served_weight(answer.cover)
+        record["weight_coverage"] = problem.served_weight(answer)
     if notes := _notes(options, problem, answer):
         record["notes"] = notes
     return record
 
 
-def _notes(options: Options, problem: CoverProblem, answer: CoverAnswer) -> list[str]:
+def _notes(options: Options, problem: CoverProblem, answer: Cover) -> list[str]:
     """Return what a person should know: of the table, and of cells near the bound."""
     if options.seeks_epsilon(problem.question):
         return problem.notes  # a loss is the bound there, and nothing else can be
     is_whole = options.share is None and options.budget is None
     near = problem.question.rounding_note(
         problem.study,
-        answer.cover.sources,
+        answer.sources,
         is_minimum=options.method == "minimum" and is_whole,
     )
     return [*problem.notes, *([near] if near else [])]
@@ -268,14 +268,14 @@ def _show(
     options: Options,
     reading: Reading,
     problem: CoverProblem,
-    answer: CoverAnswer,
+    answer: Cover,
     least: SmallestEpsilon | None,
 ) -> None:
     """Print the answer, and the next command."""
     show_notes(_notes(options, problem, answer))
     if least is not None:
         console.print(shown(least.say(scope=answer.scope)))
-    weight = problem.served_weight(answer.cover)
+    weight = problem.served_weight(answer)
     if weight is not None:
         console.print(f"{percent(weight)} of the weight is served.")
     again = None

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from taskspace._util.decimals import decimal_text
-from taskspace._util.words import round_to_side
 from taskspace.cli.output import (
     console,
     first_few,
@@ -14,8 +13,8 @@ from taskspace.cli.output import (
     shown,
     warn,
 )
-from taskspace.cover import Cover, CoverAnswer
-from taskspace.cover.answer import error_words, no_reference_words, unmet_words
+from taskspace.cover import Cover
+from taskspace.cover.cover import error_words, no_reference_words, unmet_words
 from taskspace.cover.problem import CoverProblem
 from taskspace.questions import Question
 
@@ -31,34 +30,7 @@ def _labels(names: list[str] | None, places: Iterable[int]) -> list[str]:
     return [_label(names, int(place)) for place in places]
 
 
-def _claim(cover: Cover, scope: str, weighted: bool) -> str:
-    """Return what is known of a cover beside its size."""
-    if cover.mean_loss is not None:
-        mean = f"mean loss {number(cover.mean_loss, 6)}"
-        if n_unserved := len(cover.uncoverable):
-            mean += f" over the {cover.n_targets - n_unserved:,} that can be served"
-        if cover.optimal:
-            return f"{mean}, proven that no {cover.budget} have less{scope}"
-        low = round_to_side(cover.lower_bound, up=False, digits=6)
-        return f"{mean}, and no {cover.budget} have less than {low}{scope}"
-    if cover.coverage_bound is not None:
-        things = "source serves" if cover.size == 1 else f"{cover.size} sources serve"
-        if cover.optimal:
-            return f"proven that no {things} more{scope}"
-        most = round_to_side(100 * cover.coverage_bound, up=True, digits=4)
-        unit = " of the weight" if weighted else ""
-        return f"no {things} more than {most} %{unit}{scope}"
-    n_unserved = int((cover.assignment < 0).sum())
-    if cover.optimal and 0 < n_unserved == len(cover.uncoverable):
-        return f"all that can be served, proven that none cheaper do so{scope}"
-    if cover.optimal:
-        return f"proven optimal of these {cover.n_sources:,} sources{scope}"
-    low = round_to_side(cover.lower_bound, up=False, digits=4)
-    high = round_to_side(cover.cost, up=True, digits=4)
-    return rf"\[{low}, {high}] by the {cover.lower_bound_kind} bound{scope}"
-
-
-def _asked(answer: CoverAnswer, question: Question, quantity: str) -> str:
+def _asked(answer: Cover, question: Question, quantity: str) -> str:
     """Return the question, in words of costs where the table holds costs."""
     statement = question.statement
     if question.rule.compares_with_best and answer.reference:
@@ -67,7 +39,7 @@ def _asked(answer: CoverAnswer, question: Question, quantity: str) -> str:
 
 
 def show_cover(
-    answer: CoverAnswer,
+    answer: Cover,
     problem: CoverProblem,
     path: Path,
     save: Path | None,
@@ -83,15 +55,14 @@ def show_cover(
         save: where the cover was written, None if nowhere.
         again: the options that ask the same again, None where no method does better.
     """
-    cover, question = answer.cover, answer.question
+    cover, question = answer, answer.question
     assert question is not None
     quantity = str(problem.study.table.attrs.get("quantity", "performance"))
-    scope = f" {answer.scope}" if answer.scope else ""
     things, verb = ("source", "covers") if cover.size == 1 else ("sources", "cover")
     console.print(
         f"[bold]{cover.size} {things}[/bold] of {cover.n_sources:,} {verb} "
         f"{percent(cover.coverage)} of {cover.n_targets:,} targets: "
-        f"{_claim(cover, scope, problem.target_weights is not None)}."
+        f"{shown(cover.claim(weighted=problem.target_weights is not None))}."
     )
     if cover.missed_share is not None:
         warn(cover.shortfall)
@@ -118,7 +89,7 @@ def show_cover(
         console.print(f"Next: {shown(words)}", soft_wrap=True)
 
 
-def _show_unserved(answer: CoverAnswer, problem: CoverProblem) -> None:
+def _show_unserved(answer: Cover, problem: CoverProblem) -> None:
     """Name targets that no source serves, or that lack what they are compared with."""
     names = problem.target_names
     if unserved := answer.unserved:
@@ -134,7 +105,7 @@ def _show_unserved(answer: CoverAnswer, problem: CoverProblem) -> None:
         )
 
 
-def _show_losses(answer: CoverAnswer, question: Question, quantity: str) -> None:
+def _show_losses(answer: Cover, question: Question, quantity: str) -> None:
     """Print what the targets that are served lose at worst."""
     unit = question.rule.unit if question.rule.is_relative else quantity
     if not question.is_regret:
@@ -158,9 +129,9 @@ def _show_losses(answer: CoverAnswer, question: Question, quantity: str) -> None
         )
 
 
-def _show_sources(answer: CoverAnswer) -> None:
+def _show_sources(answer: Cover) -> None:
     """Print the first sources, how many targets each serves, and their contexts."""
-    cover = answer.cover
+    cover = answer
     axes = list(answer.contexts[0]) if answer.contexts else []
     rows = []
     for place, source in enumerate(cover.sources[:SHOWN_SOURCES].tolist()):
@@ -175,7 +146,7 @@ def _show_sources(answer: CoverAnswer) -> None:
         )
 
 
-def _show_assignment(answer: CoverAnswer, problem: CoverProblem) -> None:
+def _show_assignment(answer: Cover, problem: CoverProblem) -> None:
     columns = ("target", "served by", "loss")
     rows = [
         (shown(target), shown(source) or "–", number(loss))
@@ -185,14 +156,14 @@ def _show_assignment(answer: CoverAnswer, problem: CoverProblem) -> None:
 
 
 def _assigned(
-    answer: CoverAnswer, problem: CoverProblem
+    answer: Cover, problem: CoverProblem
 ) -> list[tuple[str, str, float | None]]:
     """For each target its name, its source, and what it loses."""
     targets, sources = problem.target_names, problem.source_names
     assert answer.question is not None
-    losses = answer.question.assigned_losses(problem.study, answer.cover.assignment)
+    losses = answer.question.assigned_losses(problem.study, answer.assignment)
     rows = []
-    for target, source in enumerate(answer.cover.assignment.tolist()):
+    for target, source in enumerate(answer.assignment.tolist()):
         label = targets[target] if targets else str(target)
         if source < 0:
             rows.append((label, "", None))

@@ -6,8 +6,8 @@ from pathlib import Path
 from taskspace._util.decimals import decimal_text
 from taskspace.cli.options import question_options
 from taskspace.cli.output import console, number, percent, show_table, shown, warn
-from taskspace.cover import CoverAnswer
-from taskspace.cover.answer import no_reference_words
+from taskspace.cover import Cover
+from taskspace.cover.cover import no_reference_words
 from taskspace.questions import Question
 from taskspace.runs import Experiment
 from taskspace.runs.results import Results, Scores, Spent
@@ -68,11 +68,9 @@ def print_summary(
         )
 
 
-def _print_covers(
-    question: Question, answers: list[CoverAnswer], results: Results
-) -> None:
+def _print_covers(question: Question, answers: list[Cover], results: Results) -> None:
     """Print the covers that answer one question, and a warning if need be."""
-    covers = [answer.cover for answer in answers]
+    covers = answers
     full = [cover for cover in covers if _is_full(answers[0], cover.coverage)]
     lower = max(cover.lower_bound for cover in covers)
     scope = PROVENANCE_WORDS[results.provenance].scope
@@ -106,7 +104,7 @@ def _print_covers(
             f"No source serves {n_lost:,} of the {n_targets:,} targets "
             f"within ε = {decimal_text(question.epsilon)}."
         )
-    misleading = [answer.worst_regret for answer in answers if answer.misleads]
+    misleading = [answer.worst_regret or 0.0 for answer in answers if answer.misleads]
     if misleading:
         warn(
             f"A cover of {question.rule.short(question.epsilon)} leaves a "
@@ -131,20 +129,20 @@ def _explain_baselines(results: Results) -> None:
         console.print(" ".join(sentences))
 
 
-def _is_full(answer: CoverAnswer, coverage: float) -> bool:
-    n_targets = answer.cover.n_targets
-    return round(coverage * n_targets) == n_targets - len(answer.cover.uncoverable)
+def _is_full(answer: Cover, coverage: float) -> bool:
+    n_targets = answer.n_targets
+    return round(coverage * n_targets) == n_targets - len(answer.uncoverable)
 
 
-def _cells(question: Question, answer: CoverAnswer, spent: Spent) -> list[str]:
-    cover, sizes = answer.cover, answer.sizes
+def _cells(question: Question, answer: Cover, spent: Spent) -> list[str]:
+    cover, sizes = answer, answer.sizes
     size, n_selected = str(cover.size), float(cover.size)
     if sizes is not None:
         error = sizes.get("standard_error")
         size = f"{sizes['mean']:.0f}"
         if error is not None and not math.isnan(error):
             size += f" ± {round(error)}" if error >= 10 else f" ± {error:.2g}"
-        n_selected = sizes["mean"]
+        n_selected = sizes["mean"] or 0.0
     elif answer.subgrid is not None:
         size = f"{size} ({' × '.join(map(str, answer.subgrid))})"
     regret = number(answer.worst_regret)

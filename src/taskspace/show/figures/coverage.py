@@ -81,7 +81,7 @@ def run_coverage(results: Results, questions: Sequence[Question]) -> Figure:
     with panels(4.6 * n, 6.4, 2, n, sharey=True) as (figure, axes):
         for column, question in zip(axes.T, questions, strict=True):
             curves = [c for c in results.curves if c.question == question]
-            covers = [a.cover for a in results.covers if a.question == question]
+            covers = [a for a in results.covers if a.question == question]
             bound = max((cover.lower_bound for cover in covers), default=0)
             spent = results.spent.trainings_per_source, results.spent.trainings
             _draw(column, question, curves, covers, bound, results.provenance, *spent)
@@ -184,10 +184,10 @@ def draw_run(path: Path, results: Results) -> list[Path]:
     study = open_study(path)
     for question, answers in results.by_question:
         # The smallest of the fullest covers.
-        best = min(answers, key=lambda a: (-a.cover.coverage, a.cover.size))
-        if best.cover.size:
+        best = min(answers, key=lambda a: (-a.coverage, a.size))
+        if best.size:
             name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
-            files += save(draw_map(study, best.cover), folder / name)
+            files += save(draw_map(study, best), folder / name)
     record = {
         "results": checksum((path / "results.json").read_bytes()),
         "files": {file.name: checksum(file.read_bytes()) for file in sorted(files)},

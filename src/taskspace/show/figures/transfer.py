@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from taskspace.cover import Cover
-from taskspace.cover.answer import source_names, target_names
+from taskspace.cover.cover import names_of
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.show.style import literal, panel, title_of
@@ -52,8 +52,8 @@ def transfer(
             axes.add_patch(
                 Rectangle(corner, n_columns, 1, fill=False, ec="#D55E00", lw=1.5)
             )
-        axes.set_yticks(*_ticks(source_names(table), rows))
-        axes.set_xticks(*_ticks(target_names(table), columns), rotation=90)
+        axes.set_yticks(*_ticks(names_of(table, "source"), rows))
+        axes.set_xticks(*_ticks(names_of(table, "target"), columns), rotation=90)
         axes.tick_params(labelsize=7)
         axes.set(ylabel="sources", xlabel="targets")
         title = textwrap.fill(title_of(question), 60)

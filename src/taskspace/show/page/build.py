@@ -261,11 +261,11 @@ def _covers_table(results: Results) -> dict[str, Any]:
     rows = [
         [
             answer.question.statement,
-            answer.cover.method,
-            f"{answer.cover.size:,}",
-            f"{answer.cover.lower_bound:g}",
-            f"{100 * answer.cover.coverage:.4g} %",
-            f"{answer.worst_loss:.4g}",
+            answer.method,
+            f"{answer.size:,}",
+            f"{answer.lower_bound:g}",
+            f"{100 * answer.coverage:.4g} %",
+            "–" if answer.worst_loss is None else f"{answer.worst_loss:.4g}",
         ]
         for answer in results.covers
         if answer.question is not None
@@ -279,14 +279,11 @@ def _covers_table(results: Results) -> dict[str, Any]:
 def _run_covers(results: Results, n_sources: int) -> list[tuple[Question, Cover]]:
     """Return the covers of a run; of random selections and the like no huge ones."""
     return [
-        (answer.question, answer.cover)
+        (answer.question, answer)
         for answer in results.covers
         if answer.question is not None
-        and answer.cover.n_sources == n_sources
-        and (
-            answer.cover.method not in ("uniform", "random")
-            or answer.cover.size <= MAX_BASELINE
-        )
+        and answer.n_sources == n_sources
+        and (answer.method not in ("uniform", "random") or answer.size <= MAX_BASELINE)
     ]
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from taskspace._util.threads import over_rows
 from taskspace.cover import Cover
-from taskspace.cover.answer import source_names, target_names
 from taskspace.cover.cover import FORMAT_VERSION as COVER_VERSION
+from taskspace.cover.cover import names_of
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
     REDUCTIONS,
@@ -135,7 +135,7 @@ def _side(
 ) -> dict[str, Any]:
     space = (source_space if side == "source" else target_space)(table)
     axes: list[AxisRecord] = [] if space is None else axes_of(space, labels)
-    names = (source_names if side == "source" else target_names)(table)
+    names = names_of(table, side)
     return {
         "n": table.sizes[side],
         "names": names,
