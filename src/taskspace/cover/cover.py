@@ -226,13 +226,15 @@ class Cover:
     reference: str | None = None
     contexts: list[dict[str, float]] | None = None
     names: list[str] | None = None
-    sizes: Mapping[str, float | None] | None = None
+    sizes: Mapping[str, int | float | None] | None = None
     subgrid: list[int] | None = None
     standard_error: float | None = None
     unmet: dict[str, int] | None = None
 
     def about(
-        self, study: Study | xr.Dataset, sizes: Mapping[str, float | None] | None = None
+        self,
+        study: Study | xr.Dataset,
+        sizes: Mapping[str, int | float | None] | None = None,
     ) -> Self:
         """Return the cover with what it leaves of a study: losses, names, contexts.
 
