@@ -94,7 +94,6 @@ QUICK = (
     "cover scores",
     "profile matrix",
     "explore runs",
-    "explore lib",
 )
 """Commands of the pages that the quick suite runs; the slow one runs the others."""
 SLOW = ("--certify",)

@@ -14,6 +14,7 @@ from taskspace.cli.options import (
     option,
 )
 from taskspace.cli.output import Answer, console, shown, stage_progress, writable
+from taskspace.errors import InvalidInputError
 
 EXAMPLES = (
     "taskspace explore runs/msd-lqr",
@@ -25,7 +26,7 @@ EXAMPLES = (
 class Options:
     """What `taskspace explore` may be told beside the question and the reading."""
 
-    path: Path = argument("A run, a selection, a matrix file or a library.")
+    path: Path = argument("A run, a selection or a matrix file.")
     out: Path | None = option(
         "The HTML file; by default explore.html in a folder, NAME.html beside a file."
     )
@@ -49,39 +50,42 @@ class Options:
 
 @as_command
 def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
-    """Make one HTML file of a run, a matrix or a library: report and explorer in one.
+    """Make one HTML file of a run, a selection or a matrix: report and explorer in one.
 
     It opens from disk, needs no server and no network, and answers every tolerance.
     """
     from taskspace.certificates import certify
-    from taskspace.show.page import build_page, library_page
+    from taskspace.deploy.files import MANIFEST
+    from taskspace.show.page import build_page
     from taskspace.show.page.build import page_questions
-    from taskspace.show.page.library import is_library
 
     asked = [] if asking.ask is None else [asking.question(options.path)]
+    if (options.path / MANIFEST).is_file():
+        raise InvalidInputError(
+            f"{options.path} is a policy library, and a page shows a run, a selection "
+            "or a matrix. Explore the run that it was made from; contract.json and "
+            "policies.csv say what it holds, and `taskspace evaluate` tries it."
+        )
     file = options.file
     writable(file)
     began = time.perf_counter()
     with stage_progress() as report:
-        if is_library(options.path):
-            html = library_page(options.path)
-        else:
-            study = reading.study(options.path)
-            certified = []
-            if options.certify:
-                certified = [
-                    certify(study, q, time_limit=options.certify_limit, progress=report)
-                    for q in dict.fromkeys([*asked, *page_questions(study)])
-                ]
-            html = build_page(
-                study,
-                asked,
-                certified=certified,
-                more_rows=options.rows,
-                time_limit=options.time_limit,
-                seed=options.seed,
-                progress=report,
-            )
+        study = reading.study(options.path)
+        certified = []
+        if options.certify:
+            certified = [
+                certify(study, q, time_limit=options.certify_limit, progress=report)
+                for q in dict.fromkeys([*asked, *page_questions(study)])
+            ]
+        html = build_page(
+            study,
+            asked,
+            certified=certified,
+            more_rows=options.rows,
+            time_limit=options.time_limit,
+            seed=options.seed,
+            progress=report,
+        )
         report("write", 0, 1)
         write_atomically(file, html)
         report("write", 1, 1)

@@ -2,6 +2,5 @@
 
 from taskspace._util import cache as cache  # before kernels are compiled or loaded
 from taskspace.show.page.build import build_page, collect, explore
-from taskspace.show.page.library import library_page
 
-__all__ = ["build_page", "collect", "explore", "library_page"]
+__all__ = ["build_page", "collect", "explore"]

@@ -186,26 +186,6 @@ def page_questions(
 # --- text -----------------------------------------------------------------------------
 
 
-def about_page(title: str, typed: str, system: object) -> dict[str, Any]:
-    """Return the text that every page shows around its pictures.
-
-    Args:
-        title: heading of the page.
-        typed: what it is about, as one types it in a shell.
-        system: name of the system, empty where there is none.
-    """
-    packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
-    lines = [f"{name} {version(name)}" for name in packages]
-    return {
-        "title": title,
-        "path": typed,
-        "system": str(system),
-        "versions": "\n".join([*lines, f"Python {platform.python_version()}"]),
-        "reproduce": f"taskspace explore {typed}",
-        "citation": CITATION.replace("VERSION", version("taskspace")),
-    }
-
-
 def _about(
     study: Study, path: Path, selection: dict[str, Any] | None, title: str | None
 ) -> dict[str, Any]:
@@ -221,8 +201,17 @@ def _about(
     name = experiment.name if experiment is not None else path.name
     if study.parts.in_memory and system:
         name = str(system)
-    text = about_page(title or name, shlex.join(words), system)
-    text["question"] = {"path": str(path), "read": study.reading}
+    packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
+    versions = [f"{name} {version(name)}" for name in packages]
+    text: dict[str, Any] = {
+        "title": title or name,
+        "path": shlex.join(words),
+        "system": str(system),
+        "versions": "\n".join([*versions, f"Python {platform.python_version()}"]),
+        "reproduce": f"taskspace explore {shlex.join(words)}",
+        "citation": CITATION.replace("VERSION", version("taskspace")),
+        "question": {"path": str(path), "read": study.reading},
+    }
     if experiment is not None:
         text["settings"] = experiment.to_toml()
         file = shlex.quote(str(path / "experiment.toml"))

@@ -48,10 +48,18 @@ export function axes(x, y, xLabel, yLabel, yText) {
 }
 
 /**
+ * A path of steps: each value holds to the right of its point, or to the left.
+ * @param {number[][]} points
+ */
+export function stairs(points, right = true) {
+  return points.map(([x, y], i) => (!i ? `M${x},${y}` : right ? `H${x}V${y}` : `V${y}H${x}`)).join("");
+}
+
+/**
  * Where tolerances lie: in the logarithm, zero apart at the left; floors evenly.
  * @param {number[]} values
  */
-export function toleranceScale(values) {
+function toleranceScale(values) {
   const positive = values.filter((v) => v > 0);
   if (values[0] < 0 || !positive.length) {
     return scale(values[0], values[values.length - 1], "linear", 5);
@@ -110,22 +118,15 @@ export class ProfileChart {
       [SIZE.left + /** @type {any} */ (this.x).at(s.epsilon) * INNER.w, SIZE.top + (1 - y.at(Math.max(v, most > 20 ? 1 : 0))) * INNER.h];
     const full = steps.filter((/** @type {any} */ s) => s.n_uncoverable === 0);
     // Sizes hold to the right of a step, bounds to the left of it.
-    const stairs = (/** @type {(s: any) => number} */ of, /** @type {boolean} */ right) => {
-      let d = "";
-      full.forEach((/** @type {any} */ s, /** @type {number} */ i) => {
-        const [px, py] = at(s, of(s));
-        if (!i) d += `M${px},${py}`;
-        else d += right ? `H${px}V${py}` : `V${py}H${px}`;
-      });
-      return d;
-    };
+    const line = (/** @type {(s: any) => number} */ of, right = true) =>
+      stairs(full.map((/** @type {any} */ s) => at(s, of(s))), right);
     const now = steps[view.step];
     const x = SIZE.left + this.x.at(now.epsilon) * INNER.w;
     show(this.svg,
       axes(this.x, y, `tolerance ε (${view.layer.about.unit})`, "sources", (v) => number(v)),
-      svg("path", { d: stairs(greedy, true), class: "line greedy" }),
-      svg("path", { d: stairs((s) => s.upper, true), class: "line upper" }),
-      svg("path", { d: stairs((s) => s.lower, false), class: "line lower" }),
+      svg("path", { d: line(greedy), class: "line greedy" }),
+      svg("path", { d: line((s) => s.upper), class: "line upper" }),
+      svg("path", { d: line((s) => s.lower, false), class: "line lower" }),
       steps.filter((/** @type {any} */ s) => s.stored && s.n_uncoverable === 0).map(
         (/** @type {any} */ s) => {
           const [cx, cy] = at(s, s.upper);

@@ -57,7 +57,7 @@ function unpredict(bytes, about) {
 }
 
 /** Arrays by number, each unpacked when it is first asked for. */
-export class Arrays {
+class Arrays {
   /** @param {(blob: number) => Promise<string>} read */
   constructor(read) {
     this.read = read;
@@ -147,7 +147,6 @@ export class Page {
 
   async open() {
     const { header, arrays } = this;
-    if (header.library) return this;
     this.rows = await arrays.get(header.rows);
     this.rows.forEach((source, row) => this.rowOf.set(source, row));
     const maybe = (/** @type {About | null} */ about) => (about ? arrays.get(about) : null);

@@ -83,6 +83,46 @@ export function pointOn(event, canvas, size) {
 }
 
 /**
+ * Show words beside the pointer.
+ * @param {any} map with a tip over its plot.
+ * @param {number} px
+ * @param {number} py
+ * @param {any} content
+ */
+export function showTip(map, px, py, content) {
+  const { tip, plot, size: { margin } } = map;
+  show(tip, content);
+  tip.hidden = false;
+  const left = margin.left + px;
+  const flip = left > plot.clientWidth - 210;
+  Object.assign(tip.style, {
+    left: flip ? "auto" : `${left + 14}px`,
+    right: flip ? `${plot.clientWidth - left + 14}px` : "auto",
+    top: `${margin.top + py + 12}px`,
+  });
+}
+
+/**
+ * A map as an SVG document of its own.
+ * @param {any} map with a canvas below its overlay.
+ */
+export function svgFile({ overlay, canvas, size: { margin, w, height } }) {
+  const copy = overlay.cloneNode(true);
+  copy.prepend(svg("style", {},
+    "text{font:12px sans-serif}.label{font-size:13px}.frame,.chosen,.picked{fill:none;stroke:#555}"
+    + ".axis{stroke:#555}.source{stroke:#000;stroke-width:1.2}.number,.strong{font-weight:600}"
+    + ".pick{stroke:#000;stroke-width:2}.pick-back{stroke:#fff;stroke-width:4}"),
+  svg("image", {
+    x: margin.left, y: margin.top, width: w, height, href: canvas.toDataURL("image/png"),
+    preserveAspectRatio: "none",
+  }));
+  const [, , width, whole] = copy.getAttribute("viewBox").split(" ");
+  Object.entries({ xmlns: SVG, width, height: whole }).forEach(([k, v]) => copy.setAttribute(k, v));
+  copy.removeAttribute("class");
+  return new XMLSerializer().serializeToString(copy);
+}
+
+/**
  * A table with a head.
  * @param {string[]} head
  * @param {any[][]} rows cells; numbers are set to the right.

@@ -1,7 +1,6 @@
 // The explorer of a table: one panel or two, what was asked, and how to do it again.
 
-import { grid, h, show } from "./dom.js";
-import { ending, followWindow, heading, part, setFragment, themeButton } from "./frame.js";
+import { grid, h, isDark, show } from "./dom.js";
 import { historyPart } from "./history.js";
 import { count } from "./numbers.js";
 import { Panel } from "./panel.js";
@@ -69,21 +68,60 @@ export async function explore(page) {
   const subtitle = [about.system, `${count(sources.n)} sources`, `${count(targets.n)} targets`,
     KINDS[provenance]].filter(Boolean).join(" · ");
   const isExact = layers.every((/** @type {any} */ l) => l.loss.exact);
-  show(document.body, heading(about, subtitle, [compare, themeButton(update)]), place,
-    ending(about, [
+  const change = () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    update();
+  };
+  show(document.body,
+    h("header", {},
+      h("div", {}, h("h1", {}, about.title), h("p", { class: "subtitle" }, subtitle)),
+      h("div", { class: "buttons" }, compare,
+        h("button", { type: "button", class: "theme", onclick: change }, "Light or dark"))),
+    about.warnings?.length
+      ? h("ul", { class: "warnings" }, about.warnings.map((/** @type {string} */ w) => h("li", {}, w))) : null,
+    place,
+    h("footer", {},
       page.header.selection ? part("How it was found", historyPart(page), true) : null,
       certificatesPart(page),
       about.tables?.map((/** @type {any} */ t) => part(t.title, grid(t.head, t.rows, t.title), true)),
       about.settings ? part("Settings", h("pre", {}, about.settings)) : null,
       part("What the words mean", grid(["criterion", "loss of policy π of source s at target t"],
         layers.map((/** @type {any} */ l) => [`${l.criterion} (${l.judge} policy of each source)`, l.summary]))),
-    ], `Counts, sizes, bounds and who serves whom are exact at every step of the slider${isExact ? "." : "; losses marked ≈ are rounded for display."}`));
+      part("How to do it again", h("pre", {}, about.reproduce)),
+      part("Versions", h("pre", {}, about.versions)),
+      part("Citation", h("pre", {}, about.citation)),
+      h("p", { class: "hint" }, `This file needs no network and sends nothing. Counts, sizes, bounds and who serves whom are exact at every step of the slider${isExact ? "." : "; losses marked ≈ are rounded for display."}`)));
   addEventListener("hashchange", () => {
     if (write() !== location.hash) restore();
   });
-  followWindow(update);
+  let width = document.body.clientWidth;
+  new ResizeObserver(() => {
+    if (document.body.clientWidth !== width) update();
+    width = document.body.clientWidth;
+  }).observe(document.body);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
   await restore();
   return { panels };
+}
+
+/**
+ * A part of the page that can be folded.
+ * @param {string} title
+ * @param {any} content
+ * @param {boolean} [open]
+ */
+function part(title, content, open = false) {
+  return h("details", { class: "part", open }, h("summary", {}, title), content);
+}
+
+/** @param {string} fragment put into the address, without a new entry of its history. */
+function setFragment(fragment) {
+  if (fragment === location.hash) return;
+  try {
+    history.replaceState(null, "", fragment);
+  } catch {
+    location.hash = fragment;
+  }
 }
 
 /** @param {import("./data.js").Page} page */

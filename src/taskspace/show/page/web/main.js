@@ -2,10 +2,9 @@
 
 import { embedded } from "./data.js";
 import { explore } from "./explore.js";
-import { showLibrary } from "./library.js";
 
 const page = await embedded().open();
-const parts = page.header.library ? await showLibrary(page) : await explore(page);
+const parts = await explore(page);
 // For scripts in the console: the data, and the views of it.
 Object.assign(globalThis, { taskspace: { page, ...parts } });
 document.documentElement.dataset.ready = "yes";

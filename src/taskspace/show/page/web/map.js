@@ -3,7 +3,7 @@
 import { drawBoxes, pixel } from "./boxmap.js";
 import { boxWords } from "./boxes.js";
 import { colour, colourSources, neighbours, ramp, rgb } from "./colours.js";
-import { h, isDark, placeCanvas, pointOn, show, svg } from "./dom.js";
+import { h, isDark, placeCanvas, pointOn, show, showTip, svg } from "./dom.js";
 import { axisMarks, boxMark, hasDots, pickMark, regionMarks, sourceMarks, trainedMarks } from "./marks.js";
 import { cellOfPixel, number, scale } from "./numbers.js";
 
@@ -262,8 +262,6 @@ export class ContextMap {
       }
     }
     context.putImageData(image, 0, 0);
-    this.base = base;
-    this.strides = strides;
   }
 
   /**
@@ -308,8 +306,7 @@ export class ContextMap {
   }
 
   drawPoints() {
-    const { margin, w, height } = /** @type {any} */ (this.size);
-    void margin;
+    const { w, height } = /** @type {any} */ (this.size);
     const context = this.canvas.getContext("2d");
     const zoom = this.canvas.width / w;
     context.setTransform(zoom, 0, 0, zoom, 0, 0);
@@ -393,13 +390,13 @@ export class ContextMap {
     }
     const { view, answer, mode } = this.now;
     if (mode === "boxes" && view.boxes) {
-      this.showTip(px, py, boxWords(view, answer, this.contextAt(px, py)));
+      showTip(this, px, py, boxWords(view, answer, this.contextAt(px, py)));
       return;
     }
     const place = answer.who[t];
     const loss = place < 0 ? null : view.loss(answer.sources[place], t);
     const about = view.layer.isExact ? "" : "≈ ";
-    this.showTip(px, py, [h("b", {}, this.page.name("target", t)), h("br"),
+    showTip(this, px, py, [h("b", {}, this.page.name("target", t)), h("br"),
       place < 0
         ? (view.layer.reach[t] > view.step ? "no source serves it" : "not served by this selection")
         : `served by ${place + 1}${loss === null ? "" : `, loss ${about}${number(loss)}`}`]);
@@ -420,24 +417,6 @@ export class ContextMap {
       at.set(this.axes[this.y].name, /** @type {any} */ (this.yScale).value(1 - py / height));
     }
     return at;
-  }
-
-  /**
-   * @param {number} px
-   * @param {number} py
-   * @param {any} content
-   */
-  showTip(px, py, content) {
-    if (!this.size) return;
-    show(this.tip, content);
-    this.tip.hidden = false;
-    const left = this.size.margin.left + px;
-    const flip = left > this.plot.clientWidth - 210;
-    Object.assign(this.tip.style, {
-      left: flip ? "auto" : `${left + 14}px`,
-      right: flip ? `${this.plot.clientWidth - left + 14}px` : "auto",
-      top: `${this.size.margin.top + py + 12}px`,
-    });
   }
 
   drawOverlay() {
@@ -487,24 +466,5 @@ export class ContextMap {
       if (n_unsure) parts.push(h("span", {}, h("span", { class: "dots" }), ` within 2 standard errors of ε: ${n_unsure}`));
     }
     show(this.legend, parts);
-  }
-
-  /** The map as an SVG document of its own. */
-  toSvg() {
-    const { margin, w, height } = /** @type {any} */ (this.size);
-    const copy = /** @type {any} */ (this.overlay.cloneNode(true));
-    const image = svg("image", {
-      x: margin.left, y: margin.top, width: w, height, href: this.canvas.toDataURL("image/png"),
-      preserveAspectRatio: "none",
-    });
-    copy.prepend(svg("style", {},
-      "text{font:12px sans-serif}.label{font-size:13px}.frame{fill:none;stroke:#555}"
-      + ".axis{stroke:#555}.source{stroke:#000;stroke-width:1.2}.number{font-weight:600}"
-      + ".pick{stroke:#000;stroke-width:2}.pick-back{stroke:#fff;stroke-width:4}"), image);
-    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-    copy.setAttribute("width", String(w + margin.left + margin.right));
-    copy.setAttribute("height", String(height + margin.top + margin.bottom));
-    copy.removeAttribute("class");
-    return new XMLSerializer().serializeToString(copy);
   }
 }

@@ -1,7 +1,8 @@
 // A table without contexts: sources against targets, ordered so that like is near like.
 
+import { pixel } from "./boxmap.js";
 import { ramp } from "./colours.js";
-import { h, isDark, placeCanvas, pointOn, show, svg } from "./dom.js";
+import { h, isDark, placeCanvas, pointOn, show, showTip, svg } from "./dom.js";
 import { number } from "./numbers.js";
 
 /** @typedef {import("./data.js").Page} Page */
@@ -142,15 +143,14 @@ export class MatrixMap {
     }
     if (!Number.isFinite(low)) low = epsilon;
     const dark = isDark();
-    const mix = (/** @type {number[]} */ [r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
-    const out = mix(dark ? [44, 48, 54] : [222, 222, 222]);
+    const out = pixel(dark ? [44, 48, 54] : [222, 222, 222]);
     for (let y = 0; y < height; y += 1) {
       const row = this.rowOrder[Math.floor((y / height) * this.rowOrder.length)];
       for (let x = 0; x < width; x += 1) {
         const t = this.targetOrder[Math.floor((x / width) * this.targetOrder.length)];
         const inside = layer.first[row * layer.n + t] <= step;
         pixels[y * width + x] = inside
-          ? mix(ramp(1 - (layer.loss(row, t) - low) / (epsilon - low || 1))) : out;
+          ? pixel(ramp(1 - (layer.loss(row, t) - low) / (epsilon - low || 1))) : out;
       }
     }
     context.putImageData(image, 0, 0);
@@ -168,28 +168,10 @@ export class MatrixMap {
     }
     const { layer, step } = this.now.view;
     const about = layer.isExact ? "" : "≈ ";
-    show(this.tip, h("b", {}, this.page.name("source", at.source)), " at ",
+    showTip(this, ...pointOn(event, this.canvas, this.size), [h("b", {}, this.page.name("source", at.source)), " at ",
       h("b", {}, this.page.name("target", at.target)), h("br"),
       `loss ${about}${number(layer.loss(at.row, at.target))}, `,
-      layer.first[at.row * layer.n + at.target] <= step ? "served" : "not served");
-    this.tip.hidden = false;
-    const flip = event.offsetX > this.size.w - 200;
-    Object.assign(this.tip.style, {
-      left: flip ? "auto" : `${this.size.margin.left + event.offsetX + 14}px`,
-      right: flip ? `${this.size.w - event.offsetX + 28}px` : "auto",
-      top: `${event.offsetY + 24}px`,
-    });
-  }
-
-  /** The heat map as an SVG document of its own. */
-  toSvg() {
-    const { margin, w, height } = /** @type {any} */ (this.size);
-    const copy = /** @type {any} */ (this.overlay.cloneNode(true));
-    copy.prepend(svg("style", {}, "text{font:12px sans-serif}.frame,.chosen,.picked{fill:none;stroke:#333}"),
-      svg("image", { x: margin.left, y: margin.top, width: w, height, href: this.canvas.toDataURL("image/png"), preserveAspectRatio: "none" }));
-    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-    copy.removeAttribute("class");
-    return new XMLSerializer().serializeToString(copy);
+      layer.first[at.row * layer.n + at.target] <= step ? "served" : "not served"]);
   }
 }
 

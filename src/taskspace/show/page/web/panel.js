@@ -5,7 +5,7 @@ import { CurveChart, ProfileChart } from "./charts.js";
 import { ownSource, showDetail } from "./detail.js";
 import { ErrorSlider, exactKey } from "./error.js";
 import { coverFile } from "./files.js";
-import { download, grid, h, show } from "./dom.js";
+import { download, grid, h, show, svgFile } from "./dom.js";
 import { ContextMap } from "./map.js";
 import { MatrixMap } from "./matrix.js";
 import { count, number, percent } from "./numbers.js";
@@ -278,7 +278,7 @@ export class Panel {
   }
 
   saveFigure() {
-    download("map.svg", "image/svg+xml", this.shown.map.toSvg());
+    download("map.svg", "image/svg+xml", svgFile(this.shown.map));
   }
 
   /** @param {URLSearchParams} into */
