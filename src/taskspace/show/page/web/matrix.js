@@ -79,7 +79,7 @@ export class MatrixMap {
     const n = { rows: this.rowOrder.length, targets: this.targetOrder.length };
     const names = this.page.header.sources.names;
     const width = this.plot.clientWidth || 600;
-    const left = names && n.rows <= 60 ? Math.min(170, width / 3) : 40;
+    const left = n.rows > 60 ? 40 : Math.min(names ? 170 : 90, width / 3);
     const w = width - left - 14;
     const bottom = this.page.header.targets.names && w / n.targets > 11 ? 96 : 30;
     const height = Math.round(Math.min(620, Math.max(120, n.rows * 22), 0.8 * window.innerHeight));
