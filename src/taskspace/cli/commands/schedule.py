@@ -17,7 +17,7 @@ from taskspace.schedules import schedule as find_schedule
 
 EXAMPLES = (
     "taskspace schedule runs/msd-lqr --ask 'regret <= 0.2' --save table.json",
-    "taskspace schedule experiment.toml --ask 'ratio <= 5 %' --plot schedule.png",
+    "taskspace schedule runs/msd-lqr --ask 'ratio <= 5 %' --plot schedule.png",
 )
 
 
@@ -58,7 +58,8 @@ def schedule(options: Options, asking: Asking, reading: Reading) -> Answer:
     again = command_options(options.path, question, read=reading.read)
 
     def show() -> None:
-        console.print(shown(str(found)), soft_wrap=True)
+        for line in str(found).splitlines():
+            console.print(shown(line), soft_wrap=True)
         saved = options.save or "table.json"
         first = "" if options.save else " --save table.json, then"
         words = f"taskspace certify {again} --schedule {saved}"
