@@ -3,6 +3,8 @@
 import re
 import shlex
 import shutil
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +47,9 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
         run_experiment(load_experiment("msd", options), tmp_path / "runs" / "msd")
     if any("examples/data" in block for block in code):
         (tmp_path / "examples").symlink_to(ROOT / "examples")
-    scope: dict = {}
+    module = types.ModuleType("page_of_the_docs")  # so that its classes can be sent
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    scope = vars(module)
     for kind, block in BLOCK.findall(page.read_text()):
         if kind == "python":
             exec(compile(block, page.name, "exec"), scope)
@@ -56,7 +60,11 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
         assert cover.coverage == 1.0
         assert cover.optimal
         assert cover.size <= scope["ts"].greedy_cover(study, question).size
-        assert scope["curve"].coverage[-1] == 1.0
+        schedule = scope["schedule"]
+        assert (schedule.size, schedule.optimal) == (6, True)
+        proofs = scope["ts"].certify(study, question, schedule=schedule)
+        assert proofs["schedule"].kind == "proof"
+        assert proofs["schedule"].holds
         points = [point for point in scope["profile"] if point.upper is not None]
         assert points
         assert all(p.lower <= p.upper <= p.greedy for p in points)
