@@ -1,6 +1,7 @@
 """Libraries of interpolated schedules: what is guaranteed where, files, the command."""
 
 import json
+import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -187,6 +188,8 @@ def desk(tmp_path_factory):
     asked = ("small", "--ask", "regret <= 0.5")
     done = taskspace("schedule", *asked, "--save", "table.json", cwd=folder)
     assert done.returncode == 0, done.stderr
+    assert "\\n" not in done.stdout
+    assert len(done.stdout.splitlines()) > 5
     return folder
 
 
@@ -200,10 +203,12 @@ def test_export_of_a_schedule(desk):
     assert record["formats"] == ["c", "tables"]
     library = ScheduleLibrary.load(desk / "lib")
     assert library.select({"k": 2, "c": 3}).guaranteed
-    compile_c(desk / "lib" / "c", ["schedule.c", "schedule_selftest.c"])
+    program = compile_c(desk / "lib" / "c", ["schedule.c", "schedule_selftest.c"])
+    subprocess.run([program], check=True)
     assert (desk / "lib" / "tables" / "schedule.mat").is_file()
     plain = taskspace(*asked, "--to", "plain", "--name", "gains", cwd=desk)
     assert plain.returncode == 0, plain.stderr
+    assert "\\n" not in plain.stdout
     assert "Nothing is proven of this schedule" in " ".join(plain.stdout.split())
     assert (
         "GAINS_GUARANTEED = 0, /* never here */"

@@ -40,7 +40,8 @@ from taskspace.schedules.table import Schedule
 MAX_AXES = 8
 """Axes of a look-up in C at most: it mixes 2^axes vertices."""
 ROUNDING_WORDS = (
-    "Numbers are Python's bits where axes are linear and nothing is fused "
+    "Double precision, without -ffast-math. Numbers are Python's bits where axes are "
+    "linear and nothing is fused "
     "(-ffp-contract=off); else they differ by no more than the rounding that proofs of "
     "schedules allow for, 16 units of 2^-52 of the largest number at a cell's vertices "
     "per axis, on log axes times 1 + max |log| / difference of the logs, if log() is "

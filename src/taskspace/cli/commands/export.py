@@ -187,7 +187,8 @@ def _export_schedule(
     }
 
     def show() -> None:
-        console.print(shown("\n".join(schedule.rows)), soft_wrap=True)
+        for line in schedule.rows:
+            console.print(shown(line), soft_wrap=True)
         console.print(f"{shown(made.guarantee.statement)} {DRIFT}", soft_wrap=True)
         things = ", ".join(["library", *formats])
         console.print(f"Written {shown(options.to)}: {things}.")

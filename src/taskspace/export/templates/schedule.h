@@ -12,7 +12,7 @@ ${axes}${fixed} *
  * Outside the range: ${outside}.
  * Not finite: ${not_finite}.
  *
- * Double precision, without -ffast-math. ${rounding}
+ * ${rounding}
  * The rounding of an action is part of no guarantee.
  */
 #ifndef ${upper}_H
