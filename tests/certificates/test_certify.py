@@ -58,8 +58,6 @@ def test_everything_is_there_and_plain(msd):
         "outer balls",
         "volume: packing",
         "volume: box lattice",
-        "volume: printed upper",
-        "volume: printed lower",
         "grid cover, between nodes",
         "continuum cover",
     ):

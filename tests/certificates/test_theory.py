@@ -18,7 +18,6 @@ from taskspace.certificates.paper.volume import (
     inflated_box_volume,
     lattice_count,
     packing_count,
-    printed_upper_count,
     volume_bounds,
 )
 from taskspace.errors import InvalidInputError
@@ -130,7 +129,7 @@ def test_4_a_cone_has_a_global_outer_ball():
 # 5 ----------------------------------------------------------------------------------
 
 
-def test_5_the_volume_lower_bound_fails_beyond_r_and_we_call_it_vacuous():
+def test_5_the_volume_lower_bound_fails_beyond_r_and_we_give_none():
     points = np.linspace(0, 200, 801)
     table = line_table(points, lambda s, t: -np.abs((t - s + 1) % 2 - 1))
     rates = loss_rates(table, 1.0)
@@ -140,37 +139,24 @@ def test_5_the_volume_lower_bound_fails_beyond_r_and_we_call_it_vacuous():
     truth = ts.greedy_cover(ts.tolerance_sets(loss_of(table), 0.5)).size
     assert truth == 2
     check = check_balls(table, 0.5, radius=1.0)
-    bounds = volume_bounds([200.0], 0.5, check.balls, same_sides=True)
-    lower = next(b for b in bounds if b.name == "volume: printed lower")
-    assert lower.kind == "vacuous"
-    assert not lower.holds
-    for bound in bounds:
-        if bound.holds and bound.values["side"] == "upper":
-            assert bound.values["value"] >= truth
+    for bound in volume_bounds([200.0], check.balls, same_sides=True):
+        assert not [b for b in bound.bounds if b.side == "lower"]
+        assert bound.values["value"] >= truth
 
 
 def test_5_it_cannot_hold_where_performance_is_differentiable():
     table = line_table(np.linspace(0, 1, 101), lambda s, t: -((t - 0.3) ** 2))
     rates = loss_rates(table, 0.05)
     assert (rates.lower[1:-1] <= 0.05).all()
-    check = check_balls(table, 0.01, radius=0.05)
-    bounds = volume_bounds([1.0], 0.01, check.balls, same_sides=True)
-    assert bounds[-1].kind == "vacuous"
-    assert "differentiable" in bounds[-1].why
-
-
-def test_5_under_its_true_hypotheses_it_holds():
-    table = line_table(np.linspace(0, 10, 201), lambda s, t: -np.abs(t - s))
-    check = check_balls(table, 0.5, radius=20.0)
-    bounds = volume_bounds([10.0], 0.5, check.balls, same_sides=True, everywhere=True)
-    lower = bounds[-1]
-    assert lower.kind == "proof"
-    assert lower.values["value"] == pytest.approx(10.0)
-    # Ten intervals of length 1 do cover [0, 10].
-    assert bounds[1].values["value"] >= 10
 
 
 # 6 ----------------------------------------------------------------------------------
+
+
+def printed_upper_count(widths, rho):
+    """The paper's 3^d Vol(Θ) / Vol(B_ρ): false on thin boxes."""
+    d = len(widths)
+    return 3**d * math.prod(widths) / ball_volume(d, rho)
 
 
 def test_6_thin_boxes():
@@ -180,11 +166,6 @@ def test_6_thin_boxes():
     assert needed == 5
     assert lattice_count(widths, rho) >= needed
     assert packing_count(widths, rho) >= needed
-    table = line_table(np.linspace(0, 1, 11), lambda s, t: -np.abs(t - s))
-    balls = check_balls(table, rho, radius=1.0).balls
-    printed = volume_bounds(widths, rho, balls, same_sides=True)[2]
-    assert printed.kind == "vacuous"
-    assert "thin" in printed.why
 
 
 @pytest.mark.parametrize("widths", [[3.0], [1.0, 2.0], [1.0, 0.3, 2.0]])

@@ -76,7 +76,7 @@ def certify_geometry(case: Case) -> list[Certificate]:
         # Then a packing of targets is a set of sources.
         source_rows = {tuple(row) for row in rows.points.tolist()}
         same = source_rows.issuperset(tuple(row) for row in columns.points.tolist())
-        volumes = volume_bounds(widths, question.epsilon, check.balls, same_sides=same)
+        volumes = volume_bounds(widths, check.balls, same_sides=same)
     return [about, check.inner, check.outer, *volumes]
 
 

@@ -122,7 +122,8 @@ def point(x):
     return x, x
 
 
-REGRET, RATIO, COST = 0, 1, 2
+# NumPy's integers: Numba compiles a kernel anew for every Python constant.
+REGRET, RATIO, COST = map(np.int64, (0, 1, 2))
 
 _TWO = (2.0, 2.0)
 

@@ -187,13 +187,16 @@ def _mark(served, counts, row, first, stop):
     last = len(counts) - 1
     index = np.empty(last + 1, np.int64)
     for b in range(len(row)):
-        index[:] = first[b]
+        for a in range(last + 1):
+            index[a] = first[b, a]
         going = True
         while going:
             item = 0
             for a in range(last):
                 item = (item + index[a]) * counts[a + 1]
-            served[row[b], item + first[b, last] : item + stop[b, last]] = True
+            # Not a slice: its check of shapes takes longer to compile than all else.
+            for i in range(item + first[b, last], item + stop[b, last]):
+                served[row[b], i] = True
             # The next line of items: count up over all axes but the last.
             a = last - 1
             while a >= 0:
