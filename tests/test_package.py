@@ -114,15 +114,18 @@ def test_every_extra_is_named_for_its_modules():
 
 
 def test_the_page_on_formats_has_their_versions():
-    from taskspace.cover import base as covers
+    from taskspace.cover import cover as covers
     from taskspace.deploy import files as libraries
     from taskspace.runs import folder as runs
+    from taskspace.schedules import table as schedules
     from taskspace.show.page import data as pages
 
     versions = {
         "run and selection": runs.FORMAT_VERSION,
         "cover": covers.FORMAT_VERSION,
         "library": libraries.FORMAT_VERSION,
+        "schedule": schedules.VERSION,
+        "schedule library": libraries.FORMAT_VERSION,
         "page": pages.FORMAT_VERSION,
     }
     text = (ROOT / "docs" / "formats.md").read_text()

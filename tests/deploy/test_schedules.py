@@ -3,6 +3,7 @@
 import json
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from tests.deploy.helpers import compile_c, needs_cc
 from tests.helpers import refused, taskspace
 
+ASSETS = Path(__file__).parents[1] / "assets"
 QUESTION = ts.Question("ratio <= 5 %")
 SPACE = ts.Grid(b=(0.1, 1.0, 10))
 SYSTEM, TRAINER = ts.systems.ScalarLqr(), ts.trainers.Lqr()
@@ -176,6 +178,16 @@ def test_a_saved_library_is_the_same_and_changes_are_found(
             ScheduleLibrary.load(folder)
         (folder / name).write_text(text)
     ScheduleLibrary.load(folder)
+
+
+def test_files_of_version_1_open_with_their_numbers():
+    library = ScheduleLibrary.load(ASSETS / "schedule-library-v1")
+    schedule = ts.Schedule.load(ASSETS / "schedule-v1.json")
+    for made in (library.schedule, schedule):
+        assert made.breakpoints["b"].tolist() == [0.1, 1.0]
+        assert made(b=10**-0.5).gain == pytest.approx(3.0, abs=1e-12)
+    assert library.select([0.5]).status == Status.INSIDE
+    assert library.outside == "clamp"
 
 
 @pytest.fixture(scope="module")

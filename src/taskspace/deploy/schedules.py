@@ -28,6 +28,7 @@ from taskspace.deploy.base import (
     span,
 )
 from taskspace.deploy.files import (
+    FORMAT_VERSION,
     OUTSIDE_WORDS,
     SCHEDULE_FORMAT,
     checked_files,
@@ -261,7 +262,7 @@ class ScheduleLibrary:
         }
         record = {
             "format": SCHEDULE_FORMAT,
-            "version": 1,
+            "version": FORMAT_VERSION,
             "schedule": self.schedule.to_dict(),
             "low": self.low.tolist(),
             "high": self.high.tolist(),

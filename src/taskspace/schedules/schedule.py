@@ -79,7 +79,7 @@ def schedule(
         >>> space = ts.Grid(b=(0.1, 1.0, 10))
         >>> study = ts.evaluate(ts.systems.ScalarLqr(), ts.trainers.Lqr(), space)
         >>> ts.schedule(study, "ratio <= 5 %").shape
-        (2,)
+        (4,)
     """
     clock = Clock(time_limit)
     question = as_question(question)
