@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 from taskspace.criteria import CRITERIA, JUDGES, Criterion, Level, UnknownMeasure
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.measured import ErrorBounds
-from taskspace.performance.study import Study, as_study
+from taskspace.performance.study import (
+    Study,
+    as_study,
+    bitsets_within_regret,
+    with_score,
+)
 from taskspace.performance.table import (
     BEST_OF_TABLE,
     REDUCTIONS,
@@ -301,7 +306,7 @@ class Question:
         for demand in self.demands:
             if isinstance(demand.rule, UnknownMeasure):
                 demand.rule.check_known()
-            scored = scored.scored(demand.measure, demand.judge)
+            scored = with_score(scored, demand.measure, demand.judge)
         return scored.table
 
     def provenance_of(self, study: Study | xr.Dataset) -> Provenance:
@@ -519,7 +524,7 @@ class Question:
             "question": self,
         }
         if windows is None and self.is_regret and not self.also:
-            words = as_study(study).words_within_regret(self.epsilon)
+            words = bitsets_within_regret(as_study(study), self.epsilon)
             if words is not None:
                 return pack(words, **facts)
         return pack((served(rows) for rows in row_blocks(table)), **facts)

@@ -48,7 +48,7 @@ def test_the_study_of_a_design_is_like_any_other(made):
     assert (kinds[: made.size] == DESIGNED).all()
     assert study.n_sources == made.size + made.size_candidates
     assert study.provenance == "exact"
-    assert study.reference == "optimum"
+    assert study.table.attrs["best_known_kind"] == "optimum"
     np.testing.assert_array_equal(study.policies.gain[: made.size, 0], made.gains)
     assert ts.minimum_cover(study, made.question).size <= made.size
     assert len(ts.complexity_profile(study, made.question, time_limit=5)) > 1

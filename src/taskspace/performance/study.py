@@ -51,7 +51,6 @@ class StudyParts:
         table: gives the performance table.
         system: gives the tasks.
         axes: gives the context axes that are known even where the system is not.
-        solved_return: gives J from which a task counts as solved, likewise.
         policies: gives the policies of the sources, leading dims `(source, policy)`.
         targets: gives the contexts of the targets, where the table says them not well.
         experiment: gives the experiment of a run.
@@ -65,7 +64,6 @@ class StudyParts:
     table: Callable[[], xr.Dataset]
     system: Callable[[], System | None] = _nothing
     axes: Callable[[], tuple[ContextAxis, ...]] = tuple
-    solved_return: Callable[[], float | None] = _nothing
     policies: Callable[[], Policy | None] = _nothing
     targets: Callable[[], Space | None] = _nothing
     experiment: Callable[[], Any] = _nothing
@@ -176,14 +174,6 @@ class Study:
         return {name: axis.label for name, axis in self.axes.items()}
 
     @cached_property
-    def solved_return(self) -> float | None:
-        """J from which a task counts as solved, where that is agreed."""
-        known = self.parts.solved_return()
-        if known is None and self.system is not None:
-            return self.system.solved_return
-        return known
-
-    @cached_property
     def policies(self) -> Policy | None:
         """Policies of the sources, leading dims `(source, policy)`, if at hand."""
         stack = self.parts.policies()
@@ -210,61 +200,10 @@ class Study:
         """The experiment of a run, else None."""
         return self.parts.experiment()
 
-    @property
-    def reading(self) -> dict[str, Any]:
-        """How a matrix file was read, as `ts.open` was told; else empty."""
-        return self.parts.reading
-
     @cached_property
     def results(self) -> Any:
         """The covers and curves of a finished run, else None."""
         return self.parts.results()
-
-    def scored(self, measure: str, judge: str) -> "Study":
-        """Return the study with a score that a criterion reads, computed if missing.
-
-        Args:
-            measure: the score, e.g. `"performance"` or `"disk_margin"`.
-            judge: `"worst"` or `"best"`: which reduction over a family is needed.
-
-        Returns:
-            The same study where it holds the score, or where it cannot be computed:
-            then reading the score says what is missing.
-        """
-        known = holds_score(self.table, measure, judge) or measure in self._scored
-        if not known and self.system is not None and self.policies is not None:
-            table = _add_scores(self, measure, self.system, self.policies)
-            self._scored[measure] = self.with_table(table)
-        return self._scored.get(measure, self)
-
-    def words_within_regret(
-        self, epsilon: float
-    ) -> Iterator[NDArray[np.uint64]] | None:
-        """Return the targets that sources serve, where there is a faster way than J.
-
-        Args:
-            epsilon: tolerance of their regret.
-
-        Returns:
-            Blocks of bits, as `System.within_regret` gives them; None for a table that
-            is kept, families of several policies, and systems without a faster way.
-        """
-        if not self.parts.is_computed or self.n_policies != 1:
-            return None
-        system, policies = self.require_system(), self.policies
-        assert policies is not None
-        assert self.targets is not None
-        contexts = system.contexts(self.targets)
-        reference = self.table["best_known"].values
-
-        def words(rows: slice) -> NDArray[np.uint64] | None:
-            return system.within_regret(policies[rows], contexts, reference, epsilon)
-
-        if words(slice(0, 1)) is None:
-            return None
-        # A number of a block of losses takes as much memory as 64 bits.
-        blocks = (words(rows) for rows in row_blocks(self.table, 64))
-        return (block for block in blocks if block is not None)
 
     def with_table(self, table: xr.Dataset) -> "Study":
         """Return the same study with another table of the same sources and targets.
@@ -307,24 +246,9 @@ class Study:
         return self.sources.shape if isinstance(self.sources, Grid) else None
 
     @property
-    def trainer(self) -> str | None:
-        """Name of what made the policies, if it is known."""
-        return self.table.attrs.get("trainer")
-
-    @property
-    def seed(self) -> int | None:
-        """Seed of the trainer, if it is known."""
-        return self.table.attrs.get("seed")
-
-    @property
     def provenance(self) -> Provenance:
         """Where the numbers come from: `exact`, `computed`, `sampled`, `given`."""
         return provenance_of(self.table)
-
-    @property
-    def reference(self) -> str:
-        """What regret and ratio are against."""
-        return str(self.table.attrs.get("best_known_kind", "best of the table"))
 
     @property
     def notes(self) -> list[str]:
@@ -366,6 +290,56 @@ class Study:
         made = [(name, self.table.attrs.get(name)) for name in ("system", "trainer")]
         facts += [(name, str(value)) for name, value in made if value]
         return [*facts, ("provenance", self.provenance)]
+
+
+def with_score(study: Study, measure: str, judge: str) -> Study:
+    """Return the study with a score that a criterion reads, computed if missing.
+
+    Args:
+        study: what is known.
+        measure: the score, e.g. `"performance"` or `"disk_margin"`.
+        judge: `"worst"` or `"best"`: which reduction over a family is needed.
+
+    Returns:
+        The same study where it holds the score, or where it cannot be computed:
+        then reading the score says what is missing.
+    """
+    known = holds_score(study.table, measure, judge) or measure in study._scored
+    if not known and study.system is not None and study.policies is not None:
+        table = _add_scores(study, measure, study.system, study.policies)
+        study._scored[measure] = study.with_table(table)
+    return study._scored.get(measure, study)
+
+
+def bitsets_within_regret(
+    study: Study, epsilon: float
+) -> Iterator[NDArray[np.uint64]] | None:
+    """Return the targets that sources serve, where there is a faster way than J.
+
+    Args:
+        study: what is known.
+        epsilon: tolerance of their regret.
+
+    Returns:
+        Blocks of bits, as `System.within_regret` gives them; None for a table that
+        is kept, families of several policies, and systems without a faster way.
+    """
+    if not study.parts.is_computed or study.n_policies != 1:
+        return None
+    system, policies = study.require_system(), study.policies
+    assert policies is not None
+    assert study.targets is not None
+    contexts = system.contexts(study.targets)
+    reference = study.table["best_known"].values
+
+    def words(rows: slice) -> NDArray[np.uint64] | None:
+        return system.within_regret(policies[rows], contexts, reference, epsilon)
+
+    if words(slice(0, 1)) is None:
+        return None
+    # A number of a block of losses takes as much memory as 64 bits.
+    blocks = (words(rows) for rows in row_blocks(study.table, 64))
+    return (block for block in blocks if block is not None)
 
 
 def _add_scores(

@@ -584,7 +584,6 @@ class RunFolder:
                 table=self.table,
                 system=system,
                 axes=lambda: self.info.system.context_axes,
-                solved_return=lambda: self.info.system.solved_return,
                 policies=self.table_policies,
                 targets=lambda: self.experiment.target_space,
                 experiment=self.trained_experiment,

@@ -250,7 +250,7 @@ def conclude(
         )
         table.attrs.pop("n_planned", None)
         study = study.with_table(table)
-        reference = study.reference
+        reference = table.attrs.get("best_known_kind", "best of the table")
         sets = question.sets(study)
     else:
         sets = pack(np.zeros((1, len(covered)), bool))

@@ -5,6 +5,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError
+from taskspace.performance.study import with_score
 from taskspace.systems import ContextAxis, LinearFamily, Pi
 from taskspace.systems.linear.measures import MEASURES
 
@@ -98,7 +99,7 @@ def test_nothing_about_it_is_called_proven(registered, study):
         assert question.losses(study).attrs["provenance"] == "given"
     # J of the same study stays exact, also where a table holds the measure.
     assert study.provenance == "exact"
-    held = study.scored("sum_of_rates", "worst")
+    held = with_score(study, "sum_of_rates", "worst")
     assert held.provenance == "exact"
     assert cost.provenance_of(held) == "exact"
     assert own.provenance_of(held) == "given"

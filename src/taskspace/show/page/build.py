@@ -191,10 +191,10 @@ def _about(
 ) -> dict[str, Any]:
     """Return title, settings, covers of a run, and how to make it all again."""
     words = [str(path)]
-    if study.reading:
+    if study.parts.reading:
         pairs = [
             name if value is True else f"{name}={json.dumps(value, default=str)}"
-            for name, value in study.reading.items()
+            for name, value in study.parts.reading.items()
         ]
         words += ["--read", ", ".join(pairs)]
     experiment, system = study.experiment, study.table.attrs.get("system", "")
@@ -210,7 +210,7 @@ def _about(
         "versions": "\n".join([*versions, f"Python {platform.python_version()}"]),
         "reproduce": f"taskspace explore {shlex.join(words)}",
         "citation": CITATION.replace("VERSION", version("taskspace")),
-        "question": {"path": str(path), "read": study.reading},
+        "question": {"path": str(path), "read": study.parts.reading},
     }
     if experiment is not None:
         text["settings"] = experiment.to_toml()
