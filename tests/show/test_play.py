@@ -5,6 +5,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.policies import LinearGain, Mlp
+from taskspace.show.page import collect
 from taskspace.show.page.play import play, play_part, play_record
 from taskspace.systems import CartPole, Pendulum
 
@@ -155,3 +156,20 @@ def test_reductions_of_episodes_play_the_first_policy_and_say_so():
     record = play_record(study, kept, "worst", np.array([1]), np.array([0]))
     assert record["members"] == [0]
     assert "only reductions" in record["which"]
+
+
+def test_a_page_of_controllers_says_that_they_are_not_played():
+    system = ts.systems.LinearFamily(
+        [ts.systems.ContextAxis("x", 1.0)],
+        A=lambda x: [[-x]],
+        B=lambda x: [[1.0]],
+        C=lambda x: [[1.0]],
+        Q=np.eye(1),
+        R=np.eye(1),
+    )
+    space = ts.Grid(x=(0.5, 2.0, 4))
+    controllers = ts.systems.Pi(np.ones((4, 1)), np.ones((4, 1)))
+    study = ts.evaluate_policies(system, controllers, space, sources=space)
+    page = collect(study, [ts.Question("cost <= 5")], time_limit=0.3, n_steps=4)
+    assert "controllers" in page.header["no_play"]
+    assert "play" not in page.header

@@ -72,7 +72,9 @@ def test_names_are_text_in_selections_and_certificates(browser, tmp_path, evil):
     page.header["no_play"] = evil
     browser.show(render(page.header, page.blobs), tmp_path, "#p=3")
     assert browser.run("return window.hacked === undefined")
-    assert evil.strip() in browser.text(".trained-list")
+    history = browser.text("footer .below")
+    assert history.count(evil.strip()) >= 2
+    assert "1 failed" in history
     assert evil.strip() in browser.text(".no-play")
     assert browser.errors() == []
 

@@ -81,6 +81,8 @@ def play_part(study: Study, page: PageData) -> dict[str, Any]:
         }
     if study.policies is None:
         return {"no_play": f"The policies cannot be played: {study.origin} holds none."}
+    if isinstance(system, LinearSystem) and not isinstance(study.policies, LinearGain):
+        return {"no_play": "Gains of the whole state can be played, controllers not."}
     layer = page.layers[0]
     cover = layer.steps[layer.start].best
     if not cover.size:

@@ -97,11 +97,9 @@ export class ProfileChart {
     const box = this.svg.getBoundingClientRect();
     const px = ((event.clientX - box.left) / box.width) * SIZE.width - SIZE.left;
     const { steps } = this.view.layer.about;
-    let best = 0;
-    steps.forEach((/** @type {any} */ s, /** @type {number} */ i) => {
-      const d = (/** @type {any} */ q) => Math.abs(/** @type {any} */ (this.x).at(q.epsilon) * INNER.w - px);
-      if (d(s) < d(steps[best])) best = i;
-    });
+    const far = (/** @type {any} */ s) => Math.abs(/** @type {any} */ (this.x).at(s.epsilon) * INNER.w - px);
+    const best = steps.reduce((/** @type {number} */ b, /** @type {any} */ s, /** @type {number} */ i) =>
+      (far(s) < far(steps[b]) ? i : b), 0);
     if (best !== this.view.step) this.onStep(best);
   }
 

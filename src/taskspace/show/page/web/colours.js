@@ -93,20 +93,12 @@ export function colourSources(near) {
   const used = new Array(8).fill(0);
   const order = near.map((_, i) => i).sort((a, b) => near[b].size - near[a].size || a - b);
   for (const i of order) {
-    const taken = new Set();
-    for (const j of near[i]) taken.add(chosen[j]);
-    let best = -1;
-    for (let c = 0; c < used.length; c += 1) {
-      // The eight plain colours first; of those the one used least so far.
-      const band = (/** @type {number} */ k) => Math.floor(k / 8);
-      if (taken.has(c)) continue;
-      if (best < 0 || (band(c) === band(best) && used[c] < used[best])) best = c;
-    }
-    if (best < 0) {
-      best = used.length;
-      while (taken.has(best)) best += 1;
-    }
-    while (used.length <= best) used.push(0);
+    const taken = new Set([...near[i]].map((j) => chosen[j]));
+    // The eight plain colours first; of those the one used least so far.
+    const band = (/** @type {number} */ k) => Math.floor(k / 8);
+    const free = used.map((_, c) => c).filter((c) => !taken.has(c));
+    if (!free.length) free.push(used.push(0) - 1);
+    const best = free.reduce((b, c) => (band(c) === band(b) && used[c] < used[b] ? c : b));
     used[best] += 1;
     chosen[i] = best;
   }

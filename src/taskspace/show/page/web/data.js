@@ -70,11 +70,8 @@ class Arrays {
    * @returns {Promise<any>}
    */
   get(about) {
-    const known = this.known.get(about.blob);
-    if (known) return known;
-    const made = this.make(about);
-    this.known.set(about.blob, made);
-    return made;
+    if (!this.known.has(about.blob)) this.known.set(about.blob, this.make(about));
+    return /** @type {any} */ (this.known.get(about.blob));
   }
 
   /** @param {About} about */
@@ -166,12 +163,8 @@ export class Page {
    * @returns {Promise<Layer>}
    */
   layer(key) {
-    let made = this.layers.get(key);
-    if (!made) {
-      made = this.makeLayer(key);
-      this.layers.set(key, made);
-    }
-    return made;
+    if (!this.layers.has(key)) this.layers.set(key, this.makeLayer(key));
+    return /** @type {any} */ (this.layers.get(key));
   }
 
   /** @param {string} key */

@@ -145,15 +145,6 @@ export class ContextMap {
     if (this.now) this.draw(this.now.view, this.now.answer, this.now.mode, this.now.source);
   }
 
-  measure() {
-    const width = this.plot.clientWidth || 600;
-    const margin = width < 480 ? PHONE_MARGIN : MARGIN;
-    const w = Math.max(50, width - margin.left - margin.right);
-    // The whole map is seen on the first screen, below the answer.
-    const height = this.y < 0 ? 70 : Math.min(w, Math.max(320, 0.6 * window.innerHeight), 620);
-    return { margin, w, h: Math.max(60, Math.round(height)) };
-  }
-
   /**
    * @param {View} view
    * @param {Answer} answer
@@ -162,7 +153,12 @@ export class ContextMap {
    */
   draw(view, answer, mode, source) {
     this.now = { view, answer, mode, source };
-    const { margin, w, h: height } = this.measure();
+    const width = this.plot.clientWidth || 600;
+    const margin = width < 480 ? PHONE_MARGIN : MARGIN;
+    const w = Math.max(50, width - margin.left - margin.right);
+    // The whole map is seen on the first screen, below the answer.
+    const height = this.y < 0 ? 70
+      : Math.max(60, Math.round(Math.min(w, Math.max(320, 0.6 * window.innerHeight), 620)));
     this.size = { margin, w, height };
     const zoom = Math.min(2, window.devicePixelRatio || 1);
     this.canvas.width = Math.round(w * zoom);
@@ -195,8 +191,7 @@ export class ContextMap {
 
   /** Colour of each target as a pixel, as a function of its number. */
   painter() {
-    const { view, answer, mode, source } = /** @type {any} */ (this.now);
-    const { layer, step, epsilon } = view;
+    const { view: { layer, step, epsilon }, answer, mode } = /** @type {any} */ (this.now);
     const dark = isDark();
     const bare = pixel(dark ? [38, 42, 48] : [250, 250, 250]);
     const hatch = pixel(dark ? [120, 126, 134] : [150, 150, 150]);
@@ -210,14 +205,13 @@ export class ContextMap {
         return place < 0 ? empty(t, x, y) : shades[place];
       };
     }
-    const rows = answer.sources.map((/** @type {number} */ s) => this.page.rowOf.get(s));
-    const only = this.page.rowOf.get(source);
+    const rowOf = this.rowsShown();
     const table = new Uint32Array(256);
     for (let i = 0; i < 256; i += 1) table[i] = pixel(ramp(1 - i / 255));
     const low = this.lossRange?.[0] ?? 0;
     const span = epsilon - low || 1;
     return (/** @type {number} */ t, /** @type {number} */ x, /** @type {number} */ y) => {
-      const row = mode === "source" ? only : rows[answer.who[t]];
+      const row = rowOf(t);
       if (row === undefined || layer.first[row * layer.n + t] > step) return empty(t, x, y);
       const share = (layer.loss(row, t) - low) / span;
       return table[Math.max(0, Math.min(255, Math.round(255 * share)))];
@@ -274,30 +268,33 @@ export class ContextMap {
     return this.axes[a].values[this.slice[a]];
   }
 
-  findRange() {
-    const { view, answer, mode, source } = /** @type {any} */ (this.now);
-    const { layer, step } = view;
+  /** The row of the source whose loss is shown, as a function of the target. */
+  rowsShown() {
+    const { answer, mode, source } = /** @type {any} */ (this.now);
     const rows = answer.sources.map((/** @type {number} */ s) => this.page.rowOf.get(s));
     const only = this.page.rowOf.get(source);
+    return (/** @type {number} */ t) => (mode === "source" ? only : rows[answer.who[t]]);
+  }
+
+  findRange() {
+    const { layer, step, epsilon } = /** @type {any} */ (this.now).view;
+    const rowOf = this.rowsShown();
     let low = Infinity;
     for (let t = 0; t < layer.n; t += 1) {
-      const row = mode === "source" ? only : rows[answer.who[t]];
-      if (row !== undefined && layer.first[row * layer.n + t] <= step) {
-        low = Math.min(low, layer.loss(row, t));
-      }
+      const row = rowOf(t);
+      if (row !== undefined && layer.first[row * layer.n + t] <= step) low = Math.min(low, layer.loss(row, t));
     }
-    this.lossRange = [Number.isFinite(low) ? low : 0, view.epsilon];
+    this.lossRange = [Number.isFinite(low) ? low : 0, epsilon];
   }
 
   /** Targets whose membership lies within two standard errors, null if not sampled. */
   uncertain() {
-    const { view, answer, mode } = /** @type {any} */ (this.now);
-    const { layer, epsilon } = view;
+    const { view: { layer, epsilon }, mode } = /** @type {any} */ (this.now);
     if (!layer.error || mode === "source") return null;
     const unsure = new Uint8Array(layer.n);
-    const rows = answer.sources.map((/** @type {number} */ s) => this.page.rowOf.get(s));
+    const rowOf = this.rowsShown();
     for (let t = 0; t < layer.n; t += 1) {
-      const row = rows[answer.who[t]];
+      const row = rowOf(t);
       if (row === undefined) continue;
       const margin = Math.abs(epsilon - layer.loss(row, t));
       if (margin < 2 * layer.error[row * layer.n + t]) unsure[t] = 1;

@@ -51,10 +51,6 @@ export class MatrixMap {
     });
   }
 
-  redraw() {
-    if (this.now) this.draw(this.now.view, this.now.answer);
-  }
-
   /**
    * @param {number} px
    * @param {number} py

@@ -34,11 +34,8 @@ function nearestPair(view, source, target) {
     }
     return sum;
   };
-  let best = -1;
-  const mine = play.targets.map((/** @type {number} */ _, /** @type {number} */ i) => i)
-    .filter((/** @type {number} */ i) => play.sources[i] === source);
-  for (const i of mine) if (best < 0 || far(i) < far(best)) best = i;
-  return best;
+  return play.sources.reduce((/** @type {number} */ best, /** @type {number} */ s, /** @type {number} */ i) =>
+    (s === source && (best < 0 || far(i) < far(best)) ? i : best), -1);
 }
 
 /**

@@ -45,12 +45,8 @@ export class View {
 
   /** @param {number} epsilon move to the largest step that does not exceed it. */
   setEpsilon(epsilon) {
-    const { steps } = this.layer.about;
-    let step = 0;
-    steps.forEach((/** @type {any} */ s, /** @type {number} */ i) => {
-      if (s.epsilon <= epsilon) step = i;
-    });
-    this.step = step;
+    const below = this.layer.about.steps.filter((/** @type {any} */ s) => s.epsilon <= epsilon);
+    this.step = Math.max(0, below.length - 1);
   }
 
   /** The library's cover that this view starts from. */
