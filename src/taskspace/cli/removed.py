@@ -36,9 +36,18 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--largest-error": "ask with several errors, 'regret <= 0.2 with mass=3 %'",
         "--unicost": "leave out --costs, then every source costs 1",
     },
-    "explore": {"--serve": _PAGE, "--host": _PAGE, "--port": _PAGE},
+    "explore": {
+        "--serve": _PAGE,
+        "--host": _PAGE,
+        "--port": _PAGE,
+        "--rows": "give more_rows=... to ts.explore",
+        "--certify-limit": "certify the question first, taskspace certify --time-limit",
+        "--seed": "give seed=... to ts.explore",
+    },
     "select": {"--fill": _HOLES},
     "profile": {
+        "--n": "name the tolerances with --at, or give n_epsilons=... in Python",
+        "--seed": "give seed=... to ts.complexity_profile",
         "--budget": "use taskspace cover --budget",
         "--budgets": "use taskspace cover --budget, with --objective mean for means",
     },
@@ -52,6 +61,7 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--page": "make it in Python: ts.explore(made.study, file)",
     },
     "export": {
+        "--time-limit": "save a cover (taskspace cover --time-limit), then --cover",
         "--anti-windup": "leave it out: the integral stops at a limit",
         "--tracking-time": "leave it out: the integral stops at a limit",
         "--cost-factor": "--switching proves stability while contexts move",

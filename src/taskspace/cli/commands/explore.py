@@ -8,7 +8,6 @@ from taskspace._util.files import inside, write_atomically
 from taskspace.cli.options import (
     Asking,
     Reading,
-    SeedOption,
     argument,
     as_command,
     option,
@@ -30,13 +29,10 @@ class Options:
     out: Path | None = option(
         "The HTML file; by default explore.html in a folder, NAME.html beside a file."
     )
-    rows: int = option("Sources in the file beside those of the covers.", 300)
     time_limit: float = option("Processor seconds for searches beyond greedy.", 4.0)
     certify: bool = option(
         "Show what is certified between the contexts, for each question.", False
     )
-    certify_limit: float = option("Seconds for the certificates of a question.", 20.0)
-    seed: SeedOption = 0
 
     @property
     def file(self) -> Path:
@@ -74,16 +70,14 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
         certified = []
         if options.certify:
             certified = [
-                certify(study, q, time_limit=options.certify_limit, progress=report)
+                certify(study, q, progress=report)
                 for q in dict.fromkeys([*asked, *page_questions(study)])
             ]
         html = build_page(
             study,
             asked,
             certified=certified,
-            more_rows=options.rows,
             time_limit=options.time_limit,
-            seed=options.seed,
             progress=report,
         )
         report("write", 0, 1)

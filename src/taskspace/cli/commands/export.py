@@ -49,6 +49,10 @@ EXAMPLES = (
 SHOWN_POLICIES = 12
 
 
+SECONDS = 20.0
+"""Processor seconds to look for few sources, and for a proof."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What `taskspace export` may be told beside the question and the reading."""
@@ -80,7 +84,6 @@ class Options:
         "policies are switched, and write it into the contract.",
         False,
     )
-    time_limit: float = option("Processor seconds to look for few sources.", 20.0)
 
 
 def _exporter_options() -> type[Any]:
@@ -142,7 +145,7 @@ def export(
                 product,
                 study.require_system(),
                 hysteresis=given.get("hysteresis", 0.02),
-                time_limit=options.time_limit,
+                time_limit=SECONDS,
             )
             status.update("write")
         _write(product, options.to, formats, given, EXPORTERS)
@@ -165,7 +168,7 @@ def _export_schedule(
     formats = _formats(options.formats, given, SCHEDULE_EXPORTERS)
     proof = None
     if options.certified:
-        limit = options.time_limit
+        limit = SECONDS
         proof = certify(study, question, schedule=schedule, time_limit=limit)
         _check_proven(proof.certificates[0])
     made = library(
@@ -204,7 +207,7 @@ def _selection(options: Options, study: Study, question: Question) -> Any:
         return _numbers(options.sources)
     if options.cover is not None:
         return Cover.load(options.cover)
-    return minimum_cover(study, question, time_limit=options.time_limit)
+    return minimum_cover(study, question, time_limit=SECONDS)
 
 
 def _record(
@@ -283,7 +286,7 @@ def _certified(options: Options, study: Study, question: Question) -> Any:
         study,
         question,
         selection=numbers,
-        time_limit=options.time_limit,
+        time_limit=SECONDS,
     )
     if result.continuum is None:
         raise InvalidInputError(

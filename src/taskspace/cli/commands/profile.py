@@ -8,7 +8,6 @@ import numpy as np
 from taskspace.cli.options import (
     Asking,
     Reading,
-    SeedOption,
     argument,
     as_command,
     command_options,
@@ -48,9 +47,7 @@ class Options:
     at: str | None = option(
         "Tolerances or levels, e.g. 0.1,0.2. Chosen from the losses if left out."
     )
-    n_epsilons: int = option("How many tolerances to choose.", 20, name="--n")
     time_limit: float = option("Processor seconds for all of it.", 60.0)
-    seed: SeedOption = 0
     plot: Path | None = option("Draw the profile here: .png, .pdf or .svg.")
 
 
@@ -73,9 +70,7 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
             study,
             question,
             epsilons=epsilons,
-            n_epsilons=options.n_epsilons,
             time_limit=options.time_limit,
-            seed=options.seed,
             progress=report,
         )
     middle = points[len(points) // 2]

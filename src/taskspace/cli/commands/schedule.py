@@ -27,8 +27,6 @@ class Options:
 
     path: Path = argument("A run of linear gains or PI or PID controllers on a grid.")
     table: Path | None = option("Shorten this schedule, a file that --save wrote.")
-    candidates: int | None = option("Candidates per axis at most; 20 of two axes.")
-    between: int = option("Targets between neighbouring candidates.", 3)
     save: Path | None = option("Write the schedule here, as JSON.")
     plot: Path | None = option("Draw losses and breakpoints here: .png, .pdf or .svg.")
 
@@ -45,8 +43,6 @@ def schedule(options: Options, asking: Asking, reading: Reading) -> Answer:
             study,
             question,
             table=table,
-            candidates=options.candidates,
-            between=options.between,
             progress=report,
         )
     if options.save is not None:
