@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from taskspace.runs.store import RunFolder
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp
 from taskspace.runs import run_experiment
 from taskspace.runs.experiment import Experiment, load_experiment
+from taskspace.runs.folder import RunFolder
 from taskspace.systems import (
     ContextAxis,
     GymnasiumSystem,
@@ -17,7 +17,7 @@ from taskspace.systems import (
 )
 from taskspace.systems.episodic import FIRST_TRAINING
 from taskspace.systems.gymnasium_axes import READY
-from taskspace.testing import dead_axes, environment_outcomes, never_alive
+from taskspace.testing import dead_axes, environment_outcomes
 from taskspace.trainers.sb3 import mlp_from_sb3
 from tests.systems import own
 
@@ -47,7 +47,7 @@ def test_every_ready_axis_is_alive(name):
     need_mujoco(name)
     system = GymnasiumSystem(name)
     outcomes = environment_outcomes(system.environment, n_steps=100)
-    assert never_alive(outcomes, system.axes) == []
+    assert dead_axes(outcomes, system.axes) == []
 
 
 @pytest.mark.parametrize("name", READY)

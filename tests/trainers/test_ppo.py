@@ -49,15 +49,15 @@ QUICK_COMPILATION = {
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=QUICK_COMPILATION)
-def learned(ppo, system, n_updates, lots, parameters, key):
+def learned(ppo, system, n_updates, sampler, parameters, key):
     """Parameters after some updates, by the trainer's own functions; reward's unit."""
     optimiser = parts.make_optimiser(ppo, ppo.n_periods)
-    environments = parts.start(ppo, system, lots, key)
+    environments = parts.start(ppo, system, sampler, key)
 
     def update(carry, key):
         parameters, moments, environments = carry
         environments, samples = parts.rollout(
-            ppo, system, parameters, environments, lots, key
+            ppo, system, parameters, environments, sampler, key
         )
         parameters, moments = parts.learn(
             ppo, system, optimiser, parameters, moments, samples, key
@@ -67,11 +67,11 @@ def learned(ppo, system, n_updates, lots, parameters, key):
     carry = parameters, optimiser.init(parameters), environments
     keys = jax.random.split(key, n_updates)
     (parameters, _, environments), _ = lax.scan(update, carry, keys)
-    return parameters, jnp.sqrt(environments.gains.variance)
+    return parameters, jnp.sqrt(environments.returns.variance)
 
 
-def lots(*contexts):
-    return parts.Lots.of(Region(contexts))
+def sampler_of(*contexts):
+    return parts.ContextSampler.of(Region(contexts))
 
 
 def train_parts(ppo, system, context, n_updates=100):
@@ -79,8 +79,10 @@ def train_parts(ppo, system, context, n_updates=100):
 
 
 def train_in_units(ppo, system, context, n_updates):
-    start = ppo.initial_parameters(system, np.random.default_rng(0))
-    return learned(ppo, system, n_updates, lots(context), start, jax.random.key(0))
+    start = parts.initial_parameters(ppo, system, np.random.default_rng(0))
+    return learned(
+        ppo, system, n_updates, sampler_of(context), start, jax.random.key(0)
+    )
 
 
 def values(parameters, *observations):
@@ -212,7 +214,7 @@ def test_gradient_of_the_loss_against_finite_differences(rng, system):
     ppo = replace(SMALL, entropy_coefficient=0.02)
     n = 32
     with jax.enable_x64(True):
-        start = ppo.initial_parameters(system, rng)
+        start = parts.initial_parameters(ppo, system, rng)
         start = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), start)
         observation = jnp.asarray(rng.normal(size=(n, 1)))
         action = (
@@ -251,7 +253,7 @@ def test_gradient_of_the_loss_against_finite_differences(rng, system):
 def test_loss_is_the_printed_formula(rng):
     system, n = Probe(), 16
     ppo = replace(SMALL, normalise_advantages=False, entropy_coefficient=0.1)
-    start = ppo.initial_parameters(system, rng)
+    start = parts.initial_parameters(ppo, system, rng)
     observation = rng.normal(size=(n, 1)).astype(np.float32)
     action = rng.integers(2, size=n)
     old, advantage, target = rng.normal(size=(3, n)).astype(np.float32)
@@ -269,7 +271,7 @@ def test_loss_is_the_printed_formula(rng):
 
 
 def test_initial_weights_are_orthogonal(rng):
-    start = Ppo().initial_parameters(CartPole(), rng)
+    start = parts.initial_parameters(Ppo(), CartPole(), rng)
     for layers, head in ((start.actor, 0.01), (start.critic, 1.0)):
         for (weight, bias), scale in zip(layers, (2**0.5, 2**0.5, head), strict=True):
             w = np.asarray(weight, float)
@@ -285,13 +287,13 @@ def test_statistics_of_observations_and_their_folding(rng):
     observations = rng.normal(size=(300, 4)) * [1, 0.1, 3, 5] + [0, 3, 1, -2]
     observations = observations.astype(np.float32)
     statistics = parts.start(
-        Ppo(), CartPole(), lots(np.ones(6)), jax.random.key(0)
-    ).statistics
+        Ppo(), CartPole(), sampler_of(np.ones(6)), jax.random.key(0)
+    ).observations
     for part in (observations[:50], observations[50:210], observations[210:]):
         statistics = statistics.updated(jnp.asarray(part))
     np.testing.assert_allclose(statistics.mean, observations.mean(0), atol=1e-4)
     np.testing.assert_allclose(statistics.variance, observations.var(0), rtol=1e-4)
-    layers = Ppo().initial_parameters(CartPole(), rng).critic
+    layers = parts.initial_parameters(Ppo(), CartPole(), rng).critic
     seen = network(layers, statistics.normalise(jnp.asarray(observations)))
     raw = network(statistics.fold(layers), jnp.asarray(observations))
     np.testing.assert_allclose(raw, seen, atol=1e-5)
@@ -302,27 +304,27 @@ def test_statistics_of_observations_and_their_folding(rng):
 
 def test_rollout_counts_what_it_saw():
     ppo, system = replace(SMALL, normalise_observations=True), CartPole(horizon=20)
-    row = lots([axis.default for axis in system.axes])
-    start = ppo.initial_parameters(system, np.random.default_rng(0))
+    row = sampler_of([axis.default for axis in system.axes])
+    start = parts.initial_parameters(ppo, system, np.random.default_rng(0))
     environments = parts.start(ppo, system, row, jax.random.key(0))
     play = jax.jit(
         partial(parts.rollout, ppo, system), compiler_options=QUICK_COMPILATION
     )
     raw = []
     for key in jax.random.split(jax.random.key(1), 3):
-        before = environments.statistics
+        before = environments.observations
         environments, samples = play(start, environments, row, key)
         spread = np.sqrt(before.variance + 1e-8)
         raw.append(np.asarray(samples.observation) * spread + before.mean)
     raw = np.concatenate(raw)
-    found = environments.statistics
+    found = environments.observations
     assert float(found.n_seen) == len(raw) == 3 * ppo.n_samples
     np.testing.assert_allclose(found.mean, raw.mean(0), atol=1e-5)
     np.testing.assert_allclose(found.variance, raw.var(0), rtol=1e-3)
 
 
 def test_sampling_follows_the_distribution():
-    start = SMALL.initial_parameters(Probe(), np.random.default_rng(0))
+    start = parts.initial_parameters(SMALL, Probe(), np.random.default_rng(0))
     weight, bias = start.actor[-1]
     start = start._replace(actor=(*start.actor[:-1], (weight, bias.at[1].add(1.0))))
     n = 20_000

@@ -64,28 +64,33 @@ def test_the_order_of_equal_contexts_does_not_matter(seed):
 def test_draws_follow_the_weights(rng):
     region = Region([[0.0], [1.0], [5.0]], [1, 2, 5])
     shares = rng.random(40_000)
-    inside = np.asarray(parts.Lots.of(region).at(jnp.asarray(shares, jnp.float32)))
+    inside = np.asarray(
+        parts.ContextSampler.of(region).at(jnp.asarray(shares, jnp.float32))
+    )
     for drawn in (region.draw(shares), inside):
         found = [(drawn[:, 0] == c).mean() for c in (0.0, 1.0, 5.0)]
         # Four standard errors of a proportion.
         np.testing.assert_allclose(found, [1 / 8, 1 / 4, 5 / 8], atol=0.01)
     many = Region(np.arange(700.0)[:, None])
     ends = jnp.asarray([0.0, 1 - 2**-24], jnp.float32)
-    assert np.asarray(parts.Lots.of(many).at(ends)).ravel().tolist() == [0.0, 699.0]
+    assert np.asarray(parts.ContextSampler.of(many).at(ends)).ravel().tolist() == [
+        0.0,
+        699.0,
+    ]
 
 
 def test_every_episode_of_a_rollout_has_a_context_of_the_region():
     ppo, system = SMALL, Probe()
     rows = [Probe.context("endless", scale) for scale in (0.3, 0.5, 4.0)]
-    lots = parts.Lots.of(Region(rows, [1, 0, 1]))
-    environments = parts.start(ppo, system, lots, jax.random.key(0))
+    sampler = parts.ContextSampler.of(Region(rows, [1, 0, 1]))
+    environments = parts.start(ppo, system, sampler, jax.random.key(0))
     seen = [np.asarray(environments.context)[:, 1]]
-    start = ppo.initial_parameters(system, np.random.default_rng(0))
+    start = parts.initial_parameters(ppo, system, np.random.default_rng(0))
     play = jax.jit(
         partial(parts.rollout, ppo, system), compiler_options=QUICK_COMPILATION
     )
     for key in jax.random.split(jax.random.key(1), 3):
-        environments, _ = play(start, environments, lots, key)
+        environments, _ = play(start, environments, sampler, key)
         seen.append(np.asarray(environments.context)[:, 1])
     assert set(np.concatenate(seen)) == set(np.float32([0.3, 4.0]))
     assert len({tuple(row) for row in seen}) == 4  # each episode draws anew

@@ -14,7 +14,7 @@ from taskspace._util.decimals import fraction_of
 from taskspace.criteria import Criterion
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.questions import Question
-from taskspace.testing.checks import Check
+from taskspace.testing.checks import Check, assert_all, first_problems
 
 __all__ = ["assert_criterion", "check_criterion"]
 
@@ -34,14 +34,15 @@ def check_criterion(
             targets, where it knows a number for each.
         seed: of the random numbers.
     """
-    found: dict[str, str] = {}
-    for scores, reference, epsilons in _trials(rule, n_targets, seed):
-        for name, problem in _problems(rule, scores, reference, epsilons):
-            found.setdefault(name, problem)
+    problems = [
+        problem
+        for numbers in _trials(rule, n_targets, seed)
+        for problem in _problems(rule, *numbers)
+    ]
+    if text := _text_problem(rule):
+        problems.append(("text", text))
     names = ("order", "failures", "threshold", "enclosure", "decimals", "text")
-    found.setdefault("text", _text_problem(rule))
-    fine = "holds for random numbers"
-    return [Check(n, not found.get(n, ""), found.get(n) or fine) for n in names]
+    return first_problems(names, problems, "holds for random numbers")
 
 
 def assert_criterion(rule: Criterion, *, n_targets: int = N_TARGETS) -> None:
@@ -51,9 +52,7 @@ def assert_criterion(rule: Criterion, *, n_targets: int = N_TARGETS) -> None:
         rule: the criterion, with its parameters.
         n_targets: as in `check_criterion`.
     """
-    checks = check_criterion(rule, n_targets=n_targets)
-    broken = [f"{check.check}: {check.detail}" for check in checks if check.ok is False]
-    assert not broken, "\n".join(broken)
+    assert_all(check_criterion(rule, n_targets=n_targets))
 
 
 def _trials(

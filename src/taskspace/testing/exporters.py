@@ -20,7 +20,7 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.spaces import Grid
-from taskspace.testing.checks import Check
+from taskspace.testing.checks import Check, assert_all, first_problems
 
 __all__ = ["assert_exporter", "check_exporter"]
 
@@ -56,7 +56,7 @@ def check_exporter(
             what was proven (rounded gains, say).
         options: further keywords of the exporter.
     """
-    found: dict[str, str] = {}
+    found: list[tuple[str, str]] = []
     n_tried, refused = 0, ""
     for name, library in _libraries(policies or _gains()):
         contexts = _contexts(library)
@@ -71,13 +71,12 @@ def check_exporter(
             got = run(folder, contexts, seen)
         n_tried += 1
         for check, problem in _problems(library, contexts, seen, got, weaker):
-            found.setdefault(check, f"{name}: {problem}")
+            found.append((check, f"{name}: {problem}"))
     if not n_tried:
         said = f"The exporter refused every library. The last one: {refused}"
         return [Check("policy", False, said)]
     fine = f"That of the library at every context, in {n_tried} libraries."
-    names = ("policy", "status", "action")
-    return [Check(n, n not in found, found.get(n, fine)) for n in names]
+    return first_problems(("policy", "status", "action"), found, fine)
 
 
 def assert_exporter(write: Callable[..., Path], run: Run, **options: Any) -> None:
@@ -88,8 +87,7 @@ def assert_exporter(write: Callable[..., Path], run: Run, **options: Any) -> Non
         run: runs what it wrote, see `check_exporter`.
         options: as in `check_exporter`.
     """
-    failed = [c for c in check_exporter(write, run, **options) if c.ok is False]
-    assert not failed, "\n".join(f"{c.check}: {c.detail}" for c in failed)
+    assert_all(check_exporter(write, run, **options))
 
 
 def _gains() -> LinearGain:

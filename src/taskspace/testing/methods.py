@@ -17,7 +17,7 @@ from taskspace.cover.methods import METHODS
 from taskspace.cover.registry import DEMANDS
 from taskspace.errors import TaskspaceError, UnknownNameError
 from taskspace.sets import TargetSets, pack
-from taskspace.testing.checks import Check
+from taskspace.testing.checks import Check, assert_all, first_problems
 
 __all__ = ["assert_method", "check_method"]
 
@@ -41,19 +41,17 @@ def check_method(
     """
     if method not in METHODS:
         raise UnknownNameError("cover method", method, METHODS)
-    found: dict[str, str] = {}
-    names = ["cover", "bound", "claims", "ties"]
     takes = METHODS[method].takes
+    names = ["cover", "bound", "claims", "ties"]
     names += [name for name in DEMANDS if name in takes]
+    problems: list[tuple[str, str]] = []
     for matrix, options in _trials(takes, n_problems, seed):
         try:
-            for name, problem in _problems(method, matrix, options):
-                found.setdefault(name, problem)
+            problems += _problems(method, matrix, options)
         except TaskspaceError as error:
             name = next(iter(options), "cover")
-            found.setdefault(name, f"It must answer, but it refuses: {error}")
-    fine = "holds for random problems"
-    return [Check(n, n not in found, found.get(n, fine)) for n in names]
+            problems.append((name, f"It must answer, but it refuses: {error}"))
+    return first_problems(names, problems, "holds for random problems")
 
 
 def assert_method(method: str) -> None:
@@ -62,9 +60,7 @@ def assert_method(method: str) -> None:
     Args:
         method: its name, as registered with `cover_method`.
     """
-    checks = check_method(method)
-    broken = [f"{check.check}: {check.detail}" for check in checks if check.ok is False]
-    assert not broken, "\n".join(broken)
+    assert_all(check_method(method))
 
 
 def _trials(

@@ -20,7 +20,7 @@ from taskspace.selection.selecting import new_selection_ledger
 from taskspace.selection.selectors.base import Selector
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import ContextAxis, System
-from taskspace.testing.checks import Check
+from taskspace.testing.checks import Check, assert_all
 from taskspace.trainers.base import Trained
 from taskspace.trainers.region import Region, RegionTrainer
 
@@ -99,8 +99,7 @@ def assert_selector(make: Callable[[Space, int], Selector]) -> None:
     Args:
         make: makes it, see `check_selector`.
     """
-    broken = [f"{c.check}: {c.detail}" for c in check_selector(make) if not c.ok]
-    assert not broken, "\n".join(broken)
+    assert_all(check_selector(make))
 
 
 def _selection(

@@ -11,7 +11,7 @@ from taskspace.performance.work import Block, TrainedBlock
 from taskspace.policies import Policy, check_storable
 from taskspace.spaces import Space
 from taskspace.systems.base import System
-from taskspace.testing.checks import Check
+from taskspace.testing.checks import Check, assert_all
 from taskspace.trainers.base import Trained, Trainer
 
 __all__ = ["assert_policy", "assert_trainer", "check_policy", "check_trainer"]
@@ -144,7 +144,7 @@ def assert_trainer(trainer: Trainer, system: System, space: Space) -> None:
         system: the tasks.
         space: a few sources.
     """
-    _assert(check_trainer(trainer, system, space))
+    assert_all(check_trainer(trainer, system, space))
 
 
 def assert_policy(policies: Policy, observation: Any = None) -> None:
@@ -154,9 +154,4 @@ def assert_policy(policies: Policy, observation: Any = None) -> None:
         policies: a stack with leading dims `(source, policy)`.
         observation: where the first policy acts, see `check_policy`.
     """
-    _assert(check_policy(policies, observation))
-
-
-def _assert(checks: list[Check]) -> None:
-    broken = [f"{check.check}: {check.detail}" for check in checks if not check.ok]
-    assert not broken, "\n".join(broken)
+    assert_all(check_policy(policies, observation))

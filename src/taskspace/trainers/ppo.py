@@ -3,36 +3,26 @@
 Schulman et al. 2017 (arXiv:1707.06347) with generalised advantage estimation
 (arXiv:1506.02438). The whole training of one policy (rollouts, updates, periodic
 evaluation, early stop) is one compiled call. Context and seed are arguments of it,
-so it is compiled once for all policies of a grid. What happens in one update is in
-`ppo_update.py`.
+so it is compiled once for all policies of a grid. The settings are here, the algorithm
+is in `ppo_update.py`.
 """
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jax import lax
+from numpy.typing import NDArray
 
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Mlp
 from taskspace.systems.base import System
-from taskspace.systems.rollouts import Head, Layers, episode_keys, play_pairs
+from taskspace.systems.rollouts import Layers
 from taskspace.systems.simulated import SimulatedSystem
-from taskspace.trainers.actor_critic import Parameters, initial_parameters
 from taskspace.trainers.base import Trained
-from taskspace.trainers.ppo_update import (
-    Environments,
-    Lots,
-    learn,
-    make_optimiser,
-    rollout,
-    start,
-)
+from taskspace.trainers.ppo_update import ContextSampler, initial_parameters, train
 from taskspace.trainers.region import Region, RegionTrainer
 
 __all__ = ["Ppo"]
@@ -48,15 +38,15 @@ class Ppo(RegionTrainer[Mlp]):
     5 m and cart masses of 0.5 to 10 kg in little time; see docs/cartpole.md.
 
     Args:
-        n_policies: policies a source.
+        n_policies: policies per source.
         family: `"seeds"` trains `n_policies` times with different seeds;
             `"checkpoints"` trains once and keeps the `n_policies` best evaluated
             checkpoints.
-        total_steps: budget of environment steps a training, rounded up to whole
+        total_steps: budget of environment steps per training, rounded up to whole
             evaluation periods.
         n_envs: environments that are rolled out side by side.
         n_steps: steps of each environment between two updates.
-        batch_size: samples a gradient step; divides `n_envs * n_steps`.
+        batch_size: samples per gradient step; divides `n_envs * n_steps`.
         n_epochs: passes over the samples of one update.
         learning_rate: step size of Adam.
         anneal: let the step size fall linearly to zero over the budget.
@@ -214,56 +204,57 @@ class Ppo(RegionTrainer[Mlp]):
                 f"PPO trains systems in JAX (SimulatedSystem), but {system.id} is not "
                 "JAX functions. Train Gymnasium environments with 'sb3'."
             )
-        family = self._train_family(system, region, seed, start)
-        kept = jax.tree.map(lambda leaf: leaf[None], family)
-        solved = system.solved_return if system.solved_return is not None else np.inf
+        layers, log, steps = self._train_family(system, region, seed, start)
         policies = Mlp(
-            weights=tuple(weight for weight, _ in kept.layers),
-            biases=tuple(bias for _, bias in kept.layers),
+            weights=tuple(weight for weight, _ in layers),
+            biases=tuple(bias for _, bias in layers),
             head="argmax" if system.n_actions else "clip",
             action_low=system.action_low,
             action_high=system.action_high,
         )
-        log = {
-            "home_return": kept.score,
-            "solved": kept.score >= solved,
-            "evaluations": kept.evaluations,
-            "since_best": kept.since_best,
-        }
-        return Trained(policies, kept.steps.astype(np.int64), log)
-
-    def initial_parameters(
-        self, system: SimulatedSystem, rng: np.random.Generator
-    ) -> Parameters:
-        """Networks before training."""
-        return initial_parameters(
-            system, rng, hidden=self.hidden, log_std=self.initial_log_std
-        )
+        return Trained(policies, steps, log)
 
     def _train_family(
         self, system: SimulatedSystem, region: Region, seed: int, start: Mlp | None
-    ) -> "Kept":
-        """Return one family: NumPy leaves with the leading dim `policy`."""
-        if self.family == "seeds":
-            n_runs, n_kept = self.n_policies, 1
-        else:
-            n_runs, n_kept = 1, self.n_policies
+    ) -> tuple[Layers, dict[str, NDArray[Any]], NDArray[np.int64]]:
+        """Return layers, log and steps of one family, leading dims `(1, policy)`."""
+        is_seeds = self.family == "seeds"
+        n_runs, n_kept = (self.n_policies, 1) if is_seeds else (1, self.n_policies)
         # One compilation serves every size of family, and every budget.
         recipe = replace(self, n_policies=1, family="seeds", total_steps=1)
-        parts = []
+        runs = []
         for child in region.seed(seed).spawn(n_runs):
             with jax.enable_x64(False):
                 rng = np.random.default_rng(child)
-                first = self.initial_parameters(system, rng)
+                first = initial_parameters(self, system, rng)
                 if start is not None:
                     first = first._replace(actor=_layers_of(start, first.actor))
-                key = jax.random.key(rng.integers(2**32, dtype=np.uint32))
-                warm = jnp.asarray(start is not None)
-                lots = Lots.of(region)
-                n_periods = jnp.asarray(self.n_periods)
-                kept = _train(recipe, n_kept, system, lots, first, key, warm, n_periods)
-                parts.append(jax.device_get(kept))
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+                trained = train(
+                    recipe,
+                    n_kept,
+                    system,
+                    ContextSampler.of(region),
+                    first,
+                    jax.random.key(rng.integers(2**32, dtype=np.uint32)),
+                    jnp.asarray(start is not None),
+                    jnp.asarray(self.n_periods),
+                )
+                runs.append(jax.device_get(trained))
+        layers, score = jax.tree.map(
+            lambda *leaves: np.concatenate(leaves)[None], *(run[:2] for run in runs)
+        )
+        evaluations, since_best = (
+            np.repeat([run[i] for run in runs], n_kept)[None] for i in (2, 3)
+        )
+        solved = system.solved_return if system.solved_return is not None else np.inf
+        log = {
+            "home_return": score,
+            "solved": score >= solved,
+            "evaluations": evaluations,
+            "since_best": since_best,
+        }
+        steps = evaluations.astype(np.int64) * self.n_updates_per_period
+        return layers, log, steps * self.n_samples
 
 
 def _layers_of(start: Mlp, like: Layers) -> Layers:
@@ -279,134 +270,3 @@ def _layers_of(start: Mlp, like: Layers) -> Layers:
         (jnp.asarray(weight, jnp.float32), jnp.asarray(bias, jnp.float32))
         for weight, bias in zip(start.weights, start.biases, strict=True)
     )
-
-
-class Carry(NamedTuple):
-    """A training between two evaluations."""
-
-    n_periods: jax.Array
-    key: jax.Array
-    parameters: Parameters
-    moments: optax.OptState
-    environments: Environments
-    kept: Layers
-    score: jax.Array
-    since_best: jax.Array
-    """Evaluations after the best one."""
-
-
-class Kept(NamedTuple):
-    """The kept checkpoints of a training, each leaf with a leading dim."""
-
-    layers: Layers
-    score: jax.Array
-    steps: jax.Array
-    evaluations: jax.Array
-    since_best: jax.Array
-
-
-@partial(
-    jax.jit,
-    static_argnums=(0, 1, 2),
-    # Compiles in two thirds of the time, and runs no slower.
-    compiler_options={"xla_backend_optimization_level": 1},
-)
-def _train(
-    ppo: Ppo,
-    n_kept: int,
-    system: SimulatedSystem,
-    lots: Lots,
-    parameters: Parameters,
-    key: jax.Array,
-    warm: jax.Array,
-    n_periods: jax.Array,
-) -> Kept:
-    """One training; the best `n_kept` evaluated checkpoints of it."""
-    stop = ppo.stop_return if ppo.stop_return is not None else system.stop_return
-    stop = jnp.inf if stop is None else stop
-    kind = "argmax" if system.n_actions else "clip"
-    head = Head(kind, "tanh", system.action_low, system.action_high)
-    optimiser = make_optimiser(ppo, n_periods)
-    patience = n_periods if ppo.patience is None else ppo.patience
-
-    def evaluate(actor: Layers, key: jax.Array) -> jax.Array:
-        """Return the mean return, with contexts spread evenly over the region."""
-        n = ppo.n_evaluation_episodes
-        jitter = jax.random.uniform(jax.random.fold_in(key, n), (n,))
-        contexts = lots.at((jnp.arange(n) + jitter) / n)
-        return play_pairs(
-            system, actor, head, contexts, episode_keys(key, jnp.arange(n))
-        ).mean()
-
-    def period(carry: Carry) -> Carry:
-        key, key_updates, key_evaluation = jax.random.split(carry.key, 3)
-        holds = warm & (carry.n_periods == 0)
-
-        def update(state, key):
-            parameters, moments, environments = state
-            key_rollout, key_learn = jax.random.split(key)
-            before = environments.statistics
-            environments, samples = rollout(
-                ppo, system, parameters, environments, lots, key_rollout
-            )
-            parameters, moments = learn(
-                ppo, system, optimiser, parameters, moments, samples, key_learn, holds
-            )
-            # A policy that is held stays the same function of what is observed.
-            same = environments.statistics.unfold(before.fold(parameters.actor))
-            actor = jax.tree.map(partial(jnp.where, holds), same, parameters.actor)
-            return (parameters._replace(actor=actor), moments, environments), None
-
-        keys = jax.random.split(key_updates, ppo.n_updates_per_period)
-        state = carry.parameters, carry.moments, carry.environments
-        (parameters, moments, environments), _ = lax.scan(update, state, keys)
-        actor = environments.statistics.fold(parameters.actor)
-        new = evaluate(actor, key_evaluation)
-        # The newer of two equal checkpoints has seen more, so it is kept.
-        worst = jnp.argmin(carry.score)
-        put = partial(_put, index=worst, when=new >= carry.score[worst])
-        return Carry(
-            carry.n_periods + 1,
-            key,
-            parameters,
-            moments,
-            environments,
-            jax.tree.map(put, carry.kept, actor),
-            put(carry.score, new),
-            jnp.where(new > carry.score.max(), 0, carry.since_best + 1),
-        )
-
-    def goes_on(carry: Carry) -> jax.Array:
-        return (
-            (carry.n_periods < n_periods)
-            & (carry.score.min() < stop)
-            & (carry.since_best < patience)
-        )
-
-    key, key_reset = jax.random.split(key)
-    first = Carry(
-        jnp.asarray(0),
-        key,
-        parameters,
-        optimiser.init(parameters),
-        start(ppo, system, lots, key_reset),
-        jax.tree.map(lambda leaf: jnp.stack([leaf] * n_kept), parameters.actor),
-        jnp.full(n_kept, -jnp.inf),
-        jnp.asarray(0),
-    )
-    last = lax.while_loop(goes_on, period, first)
-    steps = last.n_periods * ppo.n_updates_per_period * ppo.n_samples
-    return Kept(
-        last.kept,
-        last.score,
-        jnp.full(n_kept, steps),
-        jnp.full(n_kept, last.n_periods),
-        jnp.full(n_kept, last.since_best),
-    )
-
-
-def _put(
-    stack: jax.Array, new: jax.Array, *, index: jax.Array, when: jax.Array
-) -> jax.Array:
-    """Return the stack with `new` at an index, if the condition holds."""
-    return stack.at[index].set(jnp.where(when, new, stack[index]))
