@@ -23,27 +23,31 @@ SPACE = ts.Grid(k=(0.1, 8.0, 5), c=(0.1, 8.0, 5))
 QUESTION = ts.Question("regret", epsilon=0.5)
 
 
-class Worn(MassSpringDamper):
-    """A loop that is stiffer than 4 N/m fails."""
+with pytest.warns(UserWarning, match="Worn.performance replaces"):
 
-    def performance(self, policies, contexts):
-        gain = self.gains(policies).gain[:, :, 0, 0]
-        stiffness = contexts[:, 0] + gain[..., None]
-        return np.where(
-            stiffness > 4.0, -np.inf, super().performance(policies, contexts)
-        )
+    class Worn(MassSpringDamper):
+        """A loop that is stiffer than 4 N/m fails."""
+
+        def performance(self, policies, contexts):
+            gain = self.gains(policies).gain[:, :, 0, 0]
+            stiffness = contexts[:, 0] + gain[..., None]
+            return np.where(
+                stiffness > 4.0, -np.inf, super().performance(policies, contexts)
+            )
 
 
 class StatedWorn(Worn):
     provenance = "exact"
 
 
-class Estimated(MassSpringDamper):
-    """J by Monte Carlo."""
+with pytest.warns(UserWarning, match="Estimated.performance replaces"):
 
-    def performance(self, policies, contexts):
-        found = super().performance(policies, contexts)
-        return found * (1 + 0.1 * np.random.default_rng(0).normal(size=found.shape))
+    class Estimated(MassSpringDamper):
+        """J by Monte Carlo."""
+
+        def performance(self, policies, contexts):
+            found = super().performance(policies, contexts)
+            return found * (1 + 0.1 * np.random.default_rng(0).normal(size=found.shape))
 
 
 class Mixin:
@@ -130,12 +134,28 @@ def test_whatever_j_rests_on_must_be_stated_anew(name):
     def other(self, *args, **options):
         return getattr(super(cls, self), name)(*args, **options)
 
-    cls = type("Other", (MassSpringDamper,), {name: other})
+    says = f"Other.{name} replaces .* its J counts as given, not exact"
+    with pytest.warns(UserWarning, match=says):
+        cls = type("Other", (MassSpringDamper,), {name: other})
     assert cls.provenance == "given"
     stated = type("Other", (MassSpringDamper,), {name: other, "provenance": "exact"})
     assert stated.provenance == "exact"
     assert type("Below", (stated,), {}).provenance == "exact"
-    assert type("Below", (stated,), {name: other}).provenance == "given"
+    with pytest.warns(UserWarning, match=f"Below.{name} replaces"):
+        assert type("Below", (stated,), {name: other}).provenance == "given"
+
+
+def test_lost_short_cuts_are_said():
+    def other(self, policies, contexts):
+        return np.zeros((*policies.stack_shape, len(contexts)))
+
+    says = r"Other\.performance replaces .* the inherited home_performance are not used"
+    with pytest.warns(UserWarning, match=says):
+        cls = type("Other", (ts.systems.FunctionSystem,), {"performance": other})
+    assert cls.home_performance is System.home_performance
+    stated = {"performance": other, "provenance": "given"}
+    cls = type("Other", (ts.systems.FunctionSystem,), stated)  # no warning
+    assert cls.home_performance is System.home_performance
 
 
 def test_what_changes_no_j_keeps_its_promise():
@@ -150,7 +170,8 @@ def test_what_changes_no_j_keeps_its_promise():
             super().__post_init__()
 
     assert {Named.provenance, Own.provenance, TabularFamily.provenance} == {"exact"}
-    assert type("Mixed", (Mixin, MassSpringDamper), {}).provenance == "given"
+    with pytest.warns(UserWarning, match=r"Mixin\.reduce_family replaces"):
+        assert type("Mixed", (Mixin, MassSpringDamper), {}).provenance == "given"
     assert MassSpringDamper.reduce_family is not System.reduce_family
     kinds = (LinearFamily, Quadrotor, ScalarLqr)
     for kind in (*kinds, MassSpringDamper):

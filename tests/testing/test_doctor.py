@@ -90,6 +90,8 @@ def test_flipped_sign_of_a_function():
 class CostNotPerformance(ts.systems.LinearFamily):
     """A linear family that gives its cost as it is."""
 
+    provenance = "given"
+
     def performance(self, policies, contexts):
         return -super().performance(policies, contexts)
 
@@ -108,6 +110,8 @@ def test_flipped_sign_of_a_linear_family():
 @dataclass(frozen=True, eq=False)
 class WrongShape(ts.systems.FunctionSystem):
     """Gives targets before policies."""
+
+    provenance = "given"
 
     def performance(self, policies, contexts):
         return super().performance(policies, contexts).swapaxes(1, 2)
@@ -178,6 +182,8 @@ def test_small_units_hide_nothing():
     """A difference between evaluations is seen in any unit of J."""
 
     class Crowded(FunctionSystem):
+        provenance = "given"
+
         def performance(self, policies, contexts):
             values = super().performance(policies, contexts)
             return 1e-12 * (values + 0.1 * len(values))

@@ -179,6 +179,27 @@ class Trainings:
             parts.append(values if whole else values[places])
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    def _joined(self, name: str, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """Return rows of blocks in memory; whole blocks are then parts of that array.
+
+        So a large table is held once, not twice.
+        """
+        parts = self._parts(numbers)
+        if len(parts) == 1:
+            return self.rows(name, numbers)
+        first = self._blocks[parts[0][0]].variable(name)
+        joined, at = np.empty((len(numbers), *first.shape[1:]), first.dtype), 0
+        del first
+        for block, places in parts:
+            found, here = self._blocks[block], joined[at : at + len(places)]
+            values = found.variable(name)
+            whole = np.array_equal(places, np.arange(len(values)))
+            here[:] = values if whole else values[places]
+            if whole and isinstance(found, Block) and found.rows is not None:
+                found.rows.variables[name] = here
+            at += len(places)
+        return joined
+
     def _variables(
         self, names: Sequence[str], numbers: NDArray[np.int64], n_policies: int
     ) -> dict[str, Any]:
@@ -186,7 +207,7 @@ class Trainings:
         if self._computed is not None:
             return dict(computed_rows(self._computed, self.policies(numbers), names))
         if not any(isinstance(block, StoredBlock) for block in self._blocks):
-            return {name: self.rows(name, numbers) for name in names}
+            return {name: self._joined(name, numbers) for name in names}
         first = self._blocks[self._block[numbers[0]]]
         sizes = {"source": len(numbers), "policy": n_policies}
         sizes["target"] = self.target_space.size

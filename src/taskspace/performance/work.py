@@ -187,7 +187,10 @@ class Task:
             measures: scores beside J, of `taskspace.systems.base.MEASURES`.
         """
         keep = reduced_variables(judges, measures)
-        if n_sources * self.trainer.n_policies * len(self.targets) <= FULL_TABLE_CELLS:
+        n_policies = self.trainer.n_policies
+        n_values = n_sources * n_policies * len(self.targets)
+        # J of one policy is no larger than its reductions.
+        if n_policies == 1 or n_values <= FULL_TABLE_CELLS:
             own = [name for name in self.system.measures if name != "returns"]
             keep = (*own, *measures)
         return replace(self, keep=keep)

@@ -1,5 +1,6 @@
 """The interface of a system: physics, context axes, and performance in bulk."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass, fields, is_dataclass
@@ -193,7 +194,7 @@ class System(ABC):
     provenance: ClassVar[Provenance] = "given"
     """What J may be called later: `exact` allows proofs, the others do not. It is
     about the class that states it: one that computes anything in another way than its
-    `exact` base is `given`, until it states `exact` itself."""
+    `exact` base is `given`, with a warning, until it states `exact` itself."""
     measures: ClassVar[tuple[str, ...]] = ("performance",)
     """Variables of a table that `measure` gives."""
     fills_processors: ClassVar[bool] = True
@@ -202,21 +203,36 @@ class System(ABC):
     """Episodes that make up one value of J; 0 where it is not a mean."""
 
     def __init_subclass__(cls, **options: Any):
-        """Let no class inherit a promise, or a short cut, that is about another J."""
+        """Take back what bases promise of another J, and say so in a warning.
+
+        A class that states its `provenance` itself has decided, and is not warned.
+        """
         super().__init_subclass__(**options)
         stated = next(owner for owner in cls.__mro__ if "provenance" in vars(owner))
-        if cls.provenance == "exact" and overridden(cls, stated):
-            cls.provenance = "given"
-            cls._forget("optimum", "scores")
-        cls._forget(*SHORTCUTS)
+        what = f"{cls.__mro__[_definer(cls, 'performance')].__name__}.performance"
+        lost = []
+        stale = [name for name in SHORTCUTS if cls._is_stale(name)]
+        if cls.provenance == "exact" and (changed := overridden(cls, stated)):
+            cls.provenance, what = "given", changed
+            lost.append("its J counts as given, not exact, so nothing is proven of it")
+            stale += [name for name in ("optimum", "scores") if cls._is_stale(name)]
+        for name in stale:
+            setattr(cls, name, getattr(System, name))
+        if stale:
+            lost.append(f"the inherited {', '.join(stale)} are not used")
+        if lost and stated is not cls:
+            warnings.warn(
+                f"{what} replaces what a base class of {cls.__name__} computes: "
+                f"{'; '.join(lost)}. State provenance in {cls.__name__}: "
+                '"exact" if its numbers are, "given" if not.',
+                stacklevel=2,
+            )
 
     @classmethod
-    def _forget(cls, *names: str) -> None:
-        """Take back what bases know of another `performance` than this class has."""
-        for name in names:
-            stale = _definer(cls, "performance") < _definer(cls, name)
-            if stale and getattr(cls, name) is not getattr(System, name):
-                setattr(cls, name, getattr(System, name))
+    def _is_stale(cls, name: str) -> bool:
+        """Whether a method is inherited, and about another `performance`."""
+        inherited = _definer(cls, "performance") < _definer(cls, name)
+        return inherited and getattr(cls, name) is not getattr(System, name)
 
     @property
     def solved_return(self) -> float | None:

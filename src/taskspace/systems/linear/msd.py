@@ -105,7 +105,13 @@ class MassSpringDamper(LinearSystem):
         """J of every gain at every context, dims `(source, policy, target)`."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
             return super().performance(policies, contexts)
-        return -self._cost(self.gains(policies).gain[..., None, 0, :], contexts)
+        gain = self.gains(policies).gain[..., 0, :]
+        if gain[..., 0].size * len(contexts) < LARGE:
+            return -self._cost(gain[..., None, :], contexts)
+        # The worst of a family of one is J itself, and nothing else is held.
+        alone = gain.reshape(-1, 1, 2)
+        (worst,) = self._reduced(alone, np.zeros((len(alone), 1)), contexts, ("worst",))
+        return worst.reshape(*gain.shape[:-1], len(contexts))
 
     def home_performance(self, policies: Policy, contexts: Array) -> Array:
         """J of every gain at its own source, dims `(source, policy)`."""
@@ -123,7 +129,16 @@ class MassSpringDamper(LinearSystem):
         """Worst and best over the family in one pass, J of no policy kept."""
         if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
             return super().reduce_family(policies, home, contexts, names)
-        gains = np.ascontiguousarray(self.gains(policies).gain[:, :, 0, :])
+        gains = self.gains(policies).gain[:, :, 0, :]
+        return dict(
+            zip(names, self._reduced(gains, home, contexts, names), strict=True)
+        )
+
+    def _reduced(
+        self, gains: Array, home: Array, contexts: Array, names: Collection[str]
+    ) -> list[Array]:
+        """Return reductions over families of gains, dims `(source, policy, 2)`."""
+        gains = np.ascontiguousarray(gains)
         columns = np.ascontiguousarray(contexts.T)
         weights = (self.position_weight, self.velocity_weight, self.input_weight)
         n_sources, n_targets = len(gains), len(contexts)
@@ -135,8 +150,7 @@ class MassSpringDamper(LinearSystem):
             _reduce_sources(gains[first:stop], home[first:stop], columns, weights, rows)
 
         over_rows(kernel, n_sources)
-        reduced = dict(zip(REDUCED, arrays, strict=True))
-        return {name: reduced[name] for name in names}
+        return [arrays[REDUCED.index(name)] for name in names]
 
     def within_regret(
         self, policies: Policy, contexts: Array, reference: Array, epsilon: float
@@ -173,6 +187,8 @@ class MassSpringDamper(LinearSystem):
         return np.where((a > 0) & (b > 0), cost, np.inf)
 
 
+# Values of J from which it pays to load the compiled kernel.
+LARGE = 2**20
 # Targets handled at once: what is known of them stays in the L1 cache.
 CHUNK = 256
 
