@@ -24,7 +24,7 @@ def over_rows(
     if n_threads <= 1:
         kernel(0, n_rows)
         return
-    # Four stretches a thread even out rows of different cost.
+    # Four stretches per thread even out rows of different cost.
     n_parts = min(4 * n_threads, n_rows)
     edges = [n_rows * i // n_parts for i in range(n_parts + 1)]
     with ThreadPoolExecutor(n_threads) as pool:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace.errors import MissingExtraError
 from taskspace.systems.base import ContextAxis
+from taskspace.systems.gymnasium import make_environment
 from taskspace.systems.gymnasium_axes import READY
 from taskspace.systems.simulated import SimulatedSystem
 
@@ -67,14 +67,7 @@ class Environment(SimulatedSystem):
         """
         if self.gymnasium_id is None:
             return super().environment(context, **kwargs)
-        try:
-            import gymnasium
-        except ImportError as error:
-            raise MissingExtraError("A Gymnasium environment", "rl") from error
-        kwargs.setdefault("max_episode_steps", self.horizon)
-        # The checker would compare actions with the bounds of the default context.
-        kwargs.setdefault("disable_env_checker", True)
-        made = gymnasium.make(self.gymnasium_id, **kwargs)
+        made = make_environment(self.gymnasium_id, kwargs, self.horizon)
         names = [axis.name for axis in self.axes]
         row = np.asarray(context, float).tolist()
         READY[self.gymnasium_id].apply(made, dict(zip(names, row, strict=True)))

@@ -138,7 +138,7 @@ class FunctionSystem(System):
     def __post_init__(self):
         if len(self.homes) and len(self.homes) != len(self.examples):
             raise InvalidInputError(
-                "There must be one home an example, but there are "
+                "There must be one home per example, but there are "
                 f"{len(self.examples)} examples and {len(self.homes)} homes."
             )
 
@@ -152,35 +152,36 @@ class FunctionSystem(System):
     ) -> NDArray[np.float64]:
         """J of every policy at every context, dims `(source, policy, target)`."""
         members, shape = each_policy(policies)
-        names = [axis.name for axis in self.axes]
-        rows = [dict(zip(names, row, strict=True)) for row in contexts.tolist()]
-        # One item a policy: it is sent to a process once, with all contexts.
-        work = partial(_row, self.function, rows)
-        values = parallel_map(work, members, self.workers)
-        return np.array(values, np.float64).reshape(*shape, len(rows))
+        rows = self._named(contexts)
+        # One item per policy: it is sent to a process once, with all contexts.
+        pairs = [(rows, policy) for policy in members]
+        return self._scores(pairs).reshape(*shape, len(rows))
 
     def home_performance(
         self, policies: Policy, contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """J of every policy at its own source, dims `(source, policy)`."""
         members, shape = each_policy(policies)
+        rows = self._named(np.repeat(contexts, shape[1], axis=0))
+        pairs = [([row], policy) for row, policy in zip(rows, members, strict=True)]
+        return self._scores(pairs).reshape(shape)
+
+    def _named(self, contexts: NDArray[np.float64]) -> list[dict[str, float]]:
+        """Return context rows as the function takes them."""
         names = [axis.name for axis in self.axes]
-        rows = np.repeat(contexts, shape[1], axis=0).tolist()
-        pairs = [
-            (dict(zip(names, row, strict=True)), policy)
-            for row, policy in zip(rows, members, strict=True)
-        ]
-        values = parallel_map(partial(_cell, self.function), pairs, self.workers)
-        return np.array(values, np.float64).reshape(shape)
+        return [dict(zip(names, row, strict=True)) for row in contexts.tolist()]
+
+    def _scores(self, pairs: list[tuple[list[dict[str, float]], Any]]) -> NDArray[Any]:
+        """Return J of each policy at its contexts, one after the other."""
+        work = partial(_row, self.function)
+        return np.array(parallel_map(work, pairs, self.workers), np.float64)
 
     def optimum(self, contexts: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Return the reference at each context, None where none was given."""
         if self.reference is None:
             return None
-        names = [axis.name for axis in self.axes]
         best = np.empty(len(contexts))
-        for i, row in enumerate(contexts.tolist()):
-            context = dict(zip(names, row, strict=True))
+        for i, context in enumerate(self._named(contexts)):
             value = self.reference(dict(context))
             try:
                 best[i] = value
@@ -200,14 +201,11 @@ class FunctionSystem(System):
         return {"name": self.name, "workers": self.workers}
 
 
-def _cell(function: Performance, pair: tuple[dict[str, float], Any]) -> float:
-    context, policy = pair
-    return _row(function, [context], policy)[0]
-
-
 def _row(
-    function: Performance, contexts: Sequence[dict[str, float]], policy: Any
+    function: Performance, pair: tuple[list[dict[str, float]], Any]
 ) -> list[float]:
+    """Return J of one policy at some contexts."""
+    contexts, policy = pair
     row = []
     for context in contexts:
         value = function(dict(context), policy)

@@ -26,7 +26,7 @@ from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.episodic import EpisodicSystem
 from taskspace.systems.function import each_policy
-from taskspace.systems.gymnasium_axes import READY
+from taskspace.systems.gymnasium_axes import READY, ReadyAxes
 from taskspace.systems.parallel import parallel_map
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class GymnasiumSystem(EpisodicSystem):
 
     make: "str | Callable[..., gymnasium.Env]"
     context_axes: Sequence[ContextAxis] = ()
-    apply: "str | Callable[[Any, dict[str, float]], None]" = "attributes"
+    apply: str = "attributes"
     attributes: Mapping[str, str] = field(default_factory=dict)
     derived: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -93,23 +93,20 @@ class GymnasiumSystem(EpisodicSystem):
 
     def __post_init__(self):
         super().__post_init__()
-        ready = READY.get(self.make) if isinstance(self.make, str) else None
         if not self.context_axes:
-            if ready is None:
+            if self.make not in READY:
                 raise InvalidInputError(
                     "context_axes must be given, unless make is one of "
                     f"{', '.join(READY)}, but got make={self.make!r}."
                 )
-            object.__setattr__(self, "context_axes", ready.axes)
-            object.__setattr__(self, "apply", ready.apply)
-        is_ready = ready is not None and self.apply is ready.apply
-        if not is_ready and (callable(self.apply) or self.apply == "options"):
+            object.__setattr__(self, "context_axes", READY[str(self.make)].axes)
+        if callable(self.apply) or self.apply == "options":
             raise InvalidInputError(
                 "apply must be 'attributes' or 'arguments', but got "
                 f"{self.apply!r}. Let make be a function that takes the context as "
                 "arguments and builds the environment, with apply='arguments'."
             )
-        if not is_ready and self.apply not in APPLY:
+        if self.apply not in APPLY:
             raise UnknownNameError("way to apply a context", self.apply, APPLY)
         own = f"gymnasium:{self.make}" if isinstance(self.make, str) else self.id
         object.__setattr__(self, "id", self.name or own)
@@ -123,6 +120,15 @@ class GymnasiumSystem(EpisodicSystem):
         """The context axes."""
         return tuple(self.context_axes)
 
+    @property
+    def _ready(self) -> ReadyAxes | None:
+        """How the axes of `READY` are applied, where the axes are these."""
+        ready = READY.get(self.make) if isinstance(self.make, str) else None
+        if ready is None or self.apply != "attributes" or self.attributes:
+            return None
+        names = [axis.name for axis in ready.axes]
+        return ready if [axis.name for axis in self.axes] == names else None
+
     def settings(self) -> dict[str, Any]:
         """Return what can be written down: functions cannot.
 
@@ -135,11 +141,11 @@ class GymnasiumSystem(EpisodicSystem):
             values["return_range"] = list(self.return_range)
         if self.arguments:
             values["arguments"] = dict(self.arguments)
-        ready = READY.get(self.make) if isinstance(self.make, str) else None
+        ready = self._ready
         if ready is None or self.axes != ready.axes:
             values["axes"] = {a.name: self._axis_settings(a) for a in self.axes}
-            if isinstance(self.apply, str):
-                values["apply"] = self.apply
+        if ready is None:
+            values["apply"] = self.apply
         return values
 
     def _axis_settings(self, axis: ContextAxis) -> dict[str, Any]:
@@ -155,30 +161,19 @@ class GymnasiumSystem(EpisodicSystem):
             context: full context row, in the order of `axes`.
             kwargs: further arguments for making it.
         """
-        try:
-            import gymnasium
-        except ImportError as error:
-            raise MissingExtraError("A Gymnasium environment", "rl") from error
         names = [axis.name for axis in self.axes]
         values = np.asarray(context, float).tolist()
         named = dict(zip(names, values, strict=True))
         arguments = {**self.arguments, **kwargs}
         if self.apply == "arguments":
             arguments |= {self.attributes.get(n, n): v for n, v in named.items()}
-        if isinstance(self.make, str):
-            # The checker would compare actions with the bounds of the default.
-            arguments.setdefault("disable_env_checker", True)
-            arguments.setdefault("max_episode_steps", self.horizon)
-            environment = gymnasium.make(self.make, **arguments)
-        else:
-            made = self.make(**arguments)
-            environment = gymnasium.wrappers.TimeLimit(made, self.horizon)
-        if callable(self.apply):
-            self.apply(environment, named)
+        environment = make_environment(self.make, arguments, self.horizon)
+        if self._ready is not None:
+            self._ready.apply(environment, named)
         elif self.apply == "attributes":
-            physics: Any = environment.unwrapped
             for name, value in named.items():
-                _set_attribute(physics, self.attributes.get(name, name), value)
+                path = self.attributes.get(name, name)
+                _set_attribute(environment.unwrapped, path, value)
         for name, function in self.derived.items():
             _set_attribute(environment.unwrapped, name, function(environment.unwrapped))
         return environment
@@ -193,11 +188,10 @@ class GymnasiumSystem(EpisodicSystem):
         """
         if self.return_range is not None:
             return np.tile(np.asarray(self.return_range, float), (len(contexts), 1))
-        ready = READY.get(self.make) if isinstance(self.make, str) else None
-        # Arguments may change the reward, another `apply` anything.
-        if ready is None or self.arguments or self.apply is not ready.apply:
+        ready = self._ready
+        if ready is None or ready.bounds is None:
             return None
-        if ready.bounds is None:
+        if self.arguments or self.derived:  # they may change the reward
             return None
         names = [axis.name for axis in self.axes]
         rows = [dict(zip(names, row, strict=True)) for row in contexts.tolist()]
@@ -242,6 +236,27 @@ class GymnasiumSystem(EpisodicSystem):
         played = parallel_map(play, work, self.workers)
         returns = np.stack(played).astype(np.float32)  # as in `performance`
         return returns.mean(-1, dtype=np.float64)
+
+
+def make_environment(
+    make: "str | Callable[..., gymnasium.Env]", arguments: dict[str, Any], horizon: int
+) -> "gymnasium.Env":
+    """Return an environment whose episodes are cut after some steps.
+
+    Args:
+        make: an id of Gymnasium, or a function that makes an environment.
+        arguments: for making it.
+        horizon: the steps.
+    """
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise MissingExtraError("A Gymnasium environment", "rl") from error
+    if not isinstance(make, str):
+        return gymnasium.wrappers.TimeLimit(make(**arguments), horizon)
+    # The checker would compare actions with the bounds of the default context.
+    usual = {"disable_env_checker": True, "max_episode_steps": horizon}
+    return gymnasium.make(make, **{**usual, **arguments})
 
 
 def gymnasium_system(
@@ -293,11 +308,10 @@ def gymnasium_system(
     tables = {name: _axis_table(name, value) for name, value in given.items()}
     attributes = {n: t.pop("attribute") for n, t in tables.items() if "attribute" in t}
     further = dict(arguments or {})
-    way: Any = apply
     ready = READY.get(env_id)
     if ready and not attributes and set(tables) <= {axis.name for axis in ready.axes}:
         found = [replace(axis, **tables.get(axis.name, {})) for axis in ready.axes]
-        way = ready.apply
+        apply = "attributes"
     else:
         for name, table in tables.items():
             if "default" not in table:
@@ -307,7 +321,7 @@ def gymnasium_system(
     return GymnasiumSystem(
         env_id,
         found,
-        apply=way,
+        apply=apply,
         attributes=attributes,
         arguments=further,
         horizon=horizon,
@@ -343,11 +357,7 @@ def _pair(values: Sequence[float]) -> tuple[float, float]:
 
 def _default(env_id: str, arguments: dict[str, Any], name: str, path: str) -> float:
     """Return the value that an environment has by itself."""
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise MissingExtraError("A Gymnasium environment", "rl") from error
-    environment = gymnasium.make(env_id, disable_env_checker=True, **arguments)
+    environment = make_environment(env_id, arguments, 1)
     value: Any = environment.unwrapped
     for part in path.split("."):
         value = _attribute(value, part)
@@ -373,8 +383,7 @@ def _attribute(physics: Any, name: str) -> Any:
     if not hasattr(physics, name):
         known = [n for n in dir(physics) if not n.startswith("_")]
         kind = type(physics).__name__
-        error = UnknownNameError(f"attribute of {kind}", name, known)
-        raise error
+        raise UnknownNameError(f"attribute of {kind}", name, known)
     return getattr(physics, name)
 
 

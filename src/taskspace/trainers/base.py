@@ -104,7 +104,7 @@ class Trainer(ABC):
             progress: told how many sources are finished.
 
         Returns:
-            A stack of `n_policies` policies a source.
+            A stack of `n_policies` policies per source.
         """
 
     def settings(self) -> dict[str, Any]:

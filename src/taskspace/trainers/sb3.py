@@ -35,9 +35,9 @@ class Sb3(RegionTrainer[Mlp]):
     the best evaluation is kept, and training ends once it reaches `stop_return`.
 
     Args:
-        n_policies: policies a source, each from its own seed.
+        n_policies: policies per source, each from its own seed.
         algorithm: `"PPO"`, `"A2C"`, `"DQN"`, `"SAC"`, `"TD3"` or `"DDPG"`.
-        total_steps: environment steps a training.
+        total_steps: environment steps per training.
         n_envs: environments that are stepped side by side.
         evaluate_every: environment steps between two evaluations.
         n_evaluation_episodes: episodes of one evaluation, with the deterministic
@@ -105,7 +105,9 @@ class Sb3(RegionTrainer[Mlp]):
             "evaluations": evaluations.astype(np.int32),
             "since_best": since_best.astype(np.int32),
         }
-        stack = _join_family([policy[None, None] for policy in policies])
+        arrays = [policy.arrays() for policy in policies]
+        joined = {name: np.stack([a[name] for a in arrays])[None] for name in arrays[0]}
+        stack = Mlp.from_arrays(joined, policies[0].settings())
         return Trained(stack, steps.astype(np.int64), log)
 
     def _train_one(
@@ -192,15 +194,13 @@ def _environment(system: EpisodicSystem, region: Region, seed: int) -> Any:
     if len(region.contexts) == 1:
         return system.environment(region.contexts[0])
 
-    class Drawn(gymnasium.Env):
+    class Drawn(gymnasium.Wrapper):
         """Every episode in the environment of another context."""
 
         def __init__(self):
             self.rng = np.random.default_rng(seed)
             self.made: dict[bytes, gymnasium.Env] = {}
-            self.inner = self.at(region.contexts[0])
-            self.observation_space = self.inner.observation_space
-            self.action_space = self.inner.action_space
+            super().__init__(self.at(region.contexts[0]))
 
         def at(self, row: NDArray[np.float64]) -> gymnasium.Env:
             if row.tobytes() not in self.made:
@@ -210,11 +210,8 @@ def _environment(system: EpisodicSystem, region: Region, seed: int) -> Any:
 
         def reset(self, *, seed=None, options=None):
             del seed  # that of the draws is given; environments are seeded by it
-            self.inner = self.at(region.draw(self.rng.random()))
-            return self.inner.reset(options=options)
-
-        def step(self, action):
-            return self.inner.step(action)
+            self.env = self.at(region.draw(self.rng.random()))
+            return self.env.reset(options=options)
 
         def close(self):
             for inner in self.made.values():
@@ -292,12 +289,3 @@ def _actor(model: "BaseAlgorithm") -> tuple[list[Any], Any]:
         return [*policy.actor.latent_pi, policy.actor.mu], "squash"
     # TD3, DDPG: the last module is the squashing tanh
     return list(policy.actor.mu)[:-1], "squash"
-
-
-def _join_family(members: list[Mlp]) -> Mlp:
-    """Stacks of shape `(1, 1)` joined along `policy`."""
-    arrays = [member.arrays() for member in members]
-    return Mlp.from_arrays(
-        {name: np.concatenate([a[name] for a in arrays], axis=1) for name in arrays[0]},
-        members[0].settings(),
-    )

@@ -150,7 +150,7 @@ class Structured(Trainer):
             C, start = loop[1:]
             end = float(system.horizon)
             return closed_loop_cost(
-                stack.feedback, *matrices, start, system.is_continuous, end, C
+                stack.feedback, matrices, start, system.is_continuous, end, C
             )[:, 0]
 
         starts = self._starts(system, context, rng)

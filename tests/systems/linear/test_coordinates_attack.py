@@ -16,7 +16,7 @@ from taskspace.systems import ContextAxis, LinearFamily
 from taskspace.systems.linear.kernels.doubling import some_policies
 from taskspace.systems.linear.kernels.exact import exact_gramian
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
-from taskspace.systems.linear.matrices import Loop
+from taskspace.systems.linear.matrices import LinearMatrices, Loop
 
 ONE = np.eye(1)
 
@@ -123,6 +123,10 @@ def random_loop(rng, n, condition, continuous):
     return tuple(np.ascontiguousarray(x) for x in loop)
 
 
+def one_plant(*matrices):
+    return LinearMatrices(*(matrix[None] for matrix in matrices))
+
+
 @pytest.mark.parametrize("continuous", [True, False])
 @pytest.mark.parametrize("condition", [1e0, 1e2, 1e4, 1e6, 1e8])
 def test_random_coordinates(condition, continuous):
@@ -132,7 +136,7 @@ def test_random_coordinates(condition, continuous):
         a, b, q, r, k, x0 = random_loop(rng, n, condition, continuous)
         truth = exact_cost(a, b, q, r, k, x0, continuous)
         found = closed_loop_cost(
-            k[None], a[None], b[None], q[None], r[None], x0, continuous, np.inf
+            k[None], one_plant(a, b, q, r), x0, continuous, np.inf
         )[0, 0]
         verdicts.append(np.isfinite(found))
         assert np.isfinite(found) == (truth < mp.inf)
@@ -153,7 +157,8 @@ def test_the_fast_kernel_leaves_open_what_it_cannot_know():
         cost = np.empty((1, 1))
         x0 = family.initial_covariance
         none = np.empty((0, 2, 2))
-        some_policies(gain[None], A, B, Q, R, none, x0[None], True, np.inf, cost, none)
+        rest = none, x0[None], True, np.inf, cost, none
+        some_policies(gain[None], (A, B, Q, R), *rest)
         is_open.append(np.isnan(cost[0, 0]))
         if not is_open[-1]:
             truth = exact_cost(A[0], B[0], Q[0], R[0], gain, x0, True)
@@ -171,7 +176,7 @@ def test_marginal_loops_are_decided_in_fractions():
             cost = exact_gramian(Loop(a, b, two, ONE, k), two, continuous)[1]
             assert np.isfinite(cost) == is_stable
             fast = closed_loop_cost(
-                k[None], a[None], b[None], two[None], ONE[None], two, continuous, np.inf
+                k[None], one_plant(a, b, two, ONE), two, continuous, np.inf
             )[0, 0]
             assert np.isfinite(fast) == is_stable
             if is_stable:

@@ -12,6 +12,7 @@ from taskspace.systems.base import ContextAxis
 from taskspace.systems.linear import LinearFamily
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost, gramian
 from taskspace.systems.linear.kernels.riccati import riccati_gain
+from taskspace.systems.linear.matrices import LinearMatrices
 from taskspace.systems.linear.msd import MassSpringDamper
 
 DIGITS = 100  # units may differ by 2^60 between states
@@ -20,16 +21,9 @@ ACCURATE = 1e-10  # what closed_loop_cost promises; certificates allow for 1e-9
 
 def cost(F, W, X0, continuous, horizon=np.inf) -> float:
     n = len(F)
-    return closed_loop_cost(
-        np.zeros((1, 1, n)),
-        F[None],
-        np.zeros((1, n, 1)),
-        W[None],
-        np.ones((1, 1, 1)),
-        X0,
-        continuous,
-        horizon,
-    )[0, 0]
+    plant = LinearMatrices(F[None], np.zeros((1, n, 1)), W[None], np.ones((1, 1, 1)))
+    gain = np.zeros((1, 1, n))
+    return closed_loop_cost(gain, plant, X0, continuous, horizon)[0, 0]
 
 
 def exact_cost(F, W, X0, continuous):
@@ -253,12 +247,12 @@ def test_neighbours_and_tiles_change_no_bit():
     A = np.stack([F for F in loops if len(F) == 3])
     n = len(A)
     K, B, R = np.zeros((1, 1, 3)), np.zeros((n, 3, 1)), np.ones((n, 1, 1))
-    rest = B, np.tile(np.eye(3), (n, 1, 1)), R, np.eye(3), True, np.inf
-    whole = closed_loop_cost(K, A, *rest)[0]
+    plant = LinearMatrices(A, B, np.tile(np.eye(3), (n, 1, 1)), R)
+    whole = closed_loop_cost(K, plant, np.eye(3), True, np.inf)[0]
     assert np.isinf(whole).any()
     assert np.isfinite(whole).any()
     for order in (np.arange(n)[::-1], rng.permutation(n)):
-        again = closed_loop_cost(K, A[order], *rest)[0]
+        again = closed_loop_cost(K, plant.rows(order), np.eye(3), True, np.inf)[0]
         np.testing.assert_array_equal(again, whole[order])
     for i in range(0, n, 7):
         np.testing.assert_array_equal(cost(A[i], np.eye(3), np.eye(3), True), whole[i])

@@ -156,7 +156,7 @@ class LinearSystem(System):
             matrices, C, start = augmented(matrices, C, start, n_states)
         cost = closed_loop_cost(
             np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:])),
-            *matrices,
+            matrices,
             start,
             self.is_continuous,
             float(self.horizon),

@@ -23,6 +23,14 @@ last word (`kernels.lyapunov`), for this pair alone.
 
 `LANES` problems run in step, as vectors (`kernels.lanes`). A lane that has converged is
 frozen, so its result does not depend on its neighbours: any tiling gives the same bits.
+
+| name | shape | is |
+|---|---|---|
+| `f`, `x0`, `x`, `e` | `(n, n, LANES)` | F, X₀, X and E = Φ − I of each lane |
+| `scratch` | 3 × `(n, n, LANES)` | room for `e`, `work` and `tmp` |
+| `lane` | `(LANES,)` | room for one number per lane |
+| `state`, `steps` | `(LANES,)` | how a lane ended, after how many doublings |
+| `plant` | 4 × `(target, …, …)` | A, B, Q and R of each target |
 """
 
 import math
@@ -39,7 +47,7 @@ from taskspace.systems.linear.kernels.lanes import (
     square,
 )
 
-# Slow modes of E need one doubling a factor 2; 2^100 of the fastest time is enough.
+# Slow modes of E need one doubling per factor 2; 2^100 of the fastest time is enough.
 MAX_DOUBLINGS = 100
 # Φ² in units of X: what is left of X is below float64's 1e-16.
 CONVERGED = 1e-18
@@ -143,7 +151,8 @@ def _first_steps(f, x, e, work, tmp):
 
 
 @njit(cache=True, error_model="numpy")
-def _start(f, x, e, work, tmp, lane, continuous):
+def _start(f, x, scratch, lane, continuous):
+    e, work, tmp = scratch
     if continuous:
         _cayley(f, x, e, work, tmp, lane)
     else:
@@ -259,12 +268,13 @@ def _doubt(f, state, steps, continuous):
 
 
 @njit(cache=True, error_model="numpy")
-def _check(f, x0, x, e, work, tmp, lane, state, steps, continuous):
+def _check(f, x0, x, scratch, lane, state, steps, continuous):
     """Solve for the residual of lanes that took long; doubt where it is not small.
 
     X itself is kept: where it is right, the correction is rounding of the residual.
     """
     n = x.shape[0]
+    e, _, tmp = scratch
     r = np.empty_like(x)
     if continuous:  # F X + X Fᵀ + X₀
         multiply(f, x, tmp)
@@ -279,7 +289,7 @@ def _check(f, x0, x, e, work, tmp, lane, state, steps, continuous):
             for j in range(n):
                 for w in range(LANES):
                     r[i, j, w] -= x[i, j, w]
-    _start(f, r, e, work, tmp, lane, continuous)
+    _start(f, r, scratch, lane, continuous)
     for step in range(steps.max()):
         for w in range(LANES):
             if steps[w] <= step:
@@ -298,17 +308,18 @@ def _check(f, x0, x, e, work, tmp, lane, state, steps, continuous):
 
 
 @njit(cache=True, error_model="numpy")
-def _gramians(f, x0, x, e, work, tmp, lane, state, steps, continuous):
+def _gramians(f, x0, x, scratch, lane, state, steps, continuous):
     """X of the infinite horizon, and how each lane ended."""
+    e, _, tmp = scratch
     x[:, :, :] = x0
-    _start(f, x, e, work, tmp, lane, continuous)
+    _start(f, x, scratch, lane, continuous)
     _to_the_end(e, x, tmp, lane, state, steps)
     _doubt(f, state, steps, continuous)
     doubtful = False
     for w in range(LANES):
         doubtful |= state[w] == DONE and steps[w] > EASY
     if doubtful:
-        _check(f, x0, x, e, work, tmp, lane, state, steps, continuous)
+        _check(f, x0, x, scratch, lane, state, steps, continuous)
 
 
 @njit(cache=True, error_model="numpy")
@@ -394,13 +405,14 @@ def _state_gain(gain, c, t, u, j):
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def some_policies(gains, a, b, q, r, c, x_start, continuous, horizon, costs, xs):
+def some_policies(gains, plant, c, x_start, continuous, horizon, costs, xs):
     """Costs of some gains; NaN where the careful method must decide.
 
     `c` holds C of every target, u = −K C x, or nothing for u = −K x; `x_start` X₀ of
     every target, or one of all; `xs`, unless it is empty, gets the X of every target.
     One kernel for all of these: it takes long to compile.
     """
+    a, b, q, r = plant
     n_inputs = gains.shape[1]
     n_targets, n = a.shape[:2]
     k = np.empty((LANES, n_inputs, n))
@@ -410,6 +422,7 @@ def some_policies(gains, a, b, q, r, c, x_start, continuous, horizon, costs, xs)
     e = np.empty((n, n, LANES))
     tmp = np.empty((n, n, LANES))
     work = np.empty((n, n, LANES))
+    scratch = e, work, tmp
     lane = np.empty(LANES)
     state = np.zeros(LANES, np.int64)
     steps = np.empty(LANES, np.int64)
@@ -429,7 +442,7 @@ def some_policies(gains, a, b, q, r, c, x_start, continuous, horizon, costs, xs)
                             value -= b[t, i, u] * k[w, u, j]
                         f[i, j, w] = value
             if np.isinf(horizon):
-                _gramians(f, x0, x, e, work, tmp, lane, state, steps, continuous)
+                _gramians(f, x0, x, scratch, lane, state, steps, continuous)
             else:
                 x[:, :, :] = x0
                 if continuous:

@@ -16,7 +16,7 @@ from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
 from taskspace.systems.linear.kernels.doubling import some_policies
 from taskspace.systems.linear.kernels.exact import exact_gramian
-from taskspace.systems.linear.matrices import Loop
+from taskspace.systems.linear.matrices import LinearMatrices, Loop
 
 
 def careful_gramian(loop: Loop, x0: Array, continuous: bool) -> tuple[Array, float]:
@@ -58,10 +58,7 @@ MIN_THREADED_WORK = 20_000
 
 def closed_loop_cost(
     gains: Array,
-    a: Array,
-    b: Array,
-    q: Array,
-    r: Array,
+    matrices: LinearMatrices,
     x0: Array,
     continuous: bool,
     horizon: float,
@@ -74,10 +71,7 @@ def closed_loop_cost(
 
     Args:
         gains: K, shape `(policy, n_inputs, n_states)`, or `n_outputs` columns.
-        a: A, shape `(target, n_states, n_states)`.
-        b: B, shape `(target, n_states, n_inputs)`.
-        q: Q, shape `(target, n_states, n_states)`.
-        r: R, shape `(target, n_inputs, n_inputs)`.
+        matrices: A, B, Q and R of each target.
         x0: second moment of the initial state, `(n_states, n_states)`.
         continuous: continuous or discrete time.
         horizon: time or number of steps; `inf` for no end.
@@ -88,8 +82,9 @@ def closed_loop_cost(
         Cost with dims `(policy, target)`; `inf` where the loop is unstable.
     """
     gains, a, b, q, r, x0 = (
-        np.ascontiguousarray(array, np.float64) for array in (gains, a, b, q, r, x0)
+        np.ascontiguousarray(array, np.float64) for array in (gains, *matrices, x0)
     )
+    plant = a, b, q, r
     cost = np.empty((len(gains), len(a)))
     none = np.empty((0, *x0.shape))
     outputs = none if c is None else np.ascontiguousarray(c, np.float64)
@@ -97,7 +92,7 @@ def closed_loop_cost(
     def kernel(first: int, stop: int) -> None:
         some, costs = gains[first:stop], cost[first:stop]
         rest = (x0[None], continuous, horizon, costs, none)
-        some_policies(some, a, b, q, r, outputs, *rest)
+        some_policies(some, plant, outputs, *rest)
 
     work = len(gains) * len(a) * a.shape[-1] ** 3
     over_rows(kernel, len(gains), in_threads=work >= MIN_THREADED_WORK)
@@ -126,18 +121,11 @@ def _overflowed_cost(pair: Loop, x0: Array, continuous: bool, horizon: float) ->
         return 0.0
     places = np.flatnonzero(keep)
     part, n = (places[:, None], places), len(places)
-    return float(
-        closed_loop_cost(
-            np.zeros((1, 1, n)),
-            loop[part][None],
-            np.zeros((1, n, 1)),
-            weight[part][None],
-            np.ones((1, 1, 1)),
-            x0[part],
-            continuous,
-            horizon,
-        )[0, 0]
+    alone = LinearMatrices(
+        loop[part][None], np.zeros((1, n, 1)), weight[part][None], np.ones((1, 1, 1))
     )
+    gain = np.zeros((1, 1, n))
+    return float(closed_loop_cost(gain, alone, x0[part], continuous, horizon)[0, 0])
 
 
 def gramian(loops: Array, x0: Array, *, continuous: bool) -> Array:
@@ -157,28 +145,15 @@ def gramian(loops: Array, x0: Array, *, continuous: bool) -> Array:
     n_loops, n, _ = loops.shape
     out = np.empty_like(loops)
     # No input and no weight: the cost is 0, or says that X is infinite or open.
-    gain, b, r = (
-        np.zeros((1, 1, n)),
-        np.zeros((n_loops, n, 1)),
-        np.ones((n_loops, 1, 1)),
-    )
-    q, cost = np.zeros_like(loops), np.empty(n_loops)
+    gain, b = np.zeros((1, 1, n)), np.zeros((n_loops, n, 1))
+    q, r = np.zeros_like(loops), np.ones((n_loops, 1, 1))
+    cost = np.empty(n_loops)
 
     def kernel(first: int, stop: int) -> None:
         some = slice(first, stop)
-        some_policies(
-            gain,
-            loops[some],
-            b[some],
-            q[some],
-            r[some],
-            out[:0],
-            x0[some],
-            continuous,
-            np.inf,
-            cost[None, some],
-            out[some],
-        )
+        plant = loops[some], b[some], q[some], r[some]
+        rest = (continuous, np.inf, cost[None, some], out[some])
+        some_policies(gain, plant, out[:0], x0[some], *rest)
 
     over_rows(kernel, n_loops, in_threads=n_loops * n**3 >= MIN_THREADED_WORK)
     out[np.isinf(cost)] = np.inf

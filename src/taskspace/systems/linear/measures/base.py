@@ -230,7 +230,7 @@ def _loops_of(
     F = larger.A - larger.B @ state_gain
     flat = np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:]))
     rest = (np.eye(n + n_states), system.is_continuous, np.inf, C)
-    stable = np.isfinite(closed_loop_cost(flat, *larger, *rest))
+    stable = np.isfinite(closed_loop_cost(flat, larger, *rest))
     shape = F.shape[:3]
     Y = np.zeros((len(contexts), outputs.shape[1], n + n_states))
     Y[:, :, :n] = outputs
