@@ -120,7 +120,7 @@ def test_episodes_of_a_region_draw_their_contexts_by_weight():
         drawn = []
         for _ in range(400):
             environment.reset()
-            drawn.append(environment.inner.unwrapped.length)
+            drawn.append(environment.env.unwrapped.length)
         environment.close()
         lengths.append(drawn)
     assert lengths[0] == lengths[1]

@@ -216,7 +216,7 @@ class Ppo(RegionTrainer[Mlp]):
 
     def _train_family(
         self, system: SimulatedSystem, region: Region, seed: int, start: Mlp | None
-    ) -> tuple[Layers, dict[str, NDArray[Any]], NDArray[np.int64]]:
+    ) -> tuple[Any, dict[str, NDArray[Any]], NDArray[np.int64]]:
         """Return layers, log and steps of one family, leading dims `(1, policy)`."""
         is_seeds = self.family == "seeds"
         n_runs, n_kept = (self.n_policies, 1) if is_seeds else (1, self.n_policies)
