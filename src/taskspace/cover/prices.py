@@ -153,7 +153,7 @@ def run_loads(runs: TargetSets, prices: NDArray) -> NDArray:
         runs: the targets that each source serves.
         prices: one number for each target.
     """
-    if prices.dtype == np.float64:
+    if prices.dtype != object:  # integers beyond 64 bits
         return multiply_runs(runs.arrays, prices)
     zero = np.zeros(1, prices.dtype)
     prefix = np.concatenate([zero, np.cumsum(prices, dtype=prices.dtype)])

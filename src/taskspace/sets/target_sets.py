@@ -463,13 +463,12 @@ def _transpose_runs(offsets, starts, stops, n_targets):
 
 @numba.njit(cache=True, nogil=True)
 def multiply_runs(runs, values):
-    """For each source the sum of `values` over its targets, in floats."""
+    """For each source the sum of `values` over its targets, exact for integers."""
     offsets, starts, stops = runs
-    prefix = np.empty(len(values) + 1)
-    prefix[0] = 0.0
+    prefix = np.zeros(len(values) + 1, values.dtype)
     for i in range(len(values)):
         prefix[i + 1] = prefix[i] + values[i]
-    sums = np.zeros(len(offsets) - 1)
+    sums = np.zeros(len(offsets) - 1, values.dtype)
     for s in range(len(sums)):
         for r in range(offsets[s], offsets[s + 1]):
             sums[s] += prefix[stops[r]] - prefix[starts[r]]
