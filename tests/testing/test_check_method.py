@@ -1,5 +1,6 @@
 """Our cover methods keep their promises, and wrong ones are found."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.cover import METHODS, CoverProblem, cover_method
+from taskspace.runs import load_experiment, run_experiment
 from taskspace.testing import assert_method, check_method
+from tests.helpers import taskspace
 
 
 @pytest.fixture
@@ -41,6 +44,23 @@ def test_a_right_method_of_a_user_passes(register):
     study = ts.study_from([[1.0, 0.0], [0.0, 1.0]])
     cover = ts.cover.find_cover(study, ts.Question("regret <= 0.5"), method="own")
     assert cover.sources.tolist() == [0, 1]
+
+
+def test_a_method_of_a_user_in_the_command_and_in_a_run(register, tmp_path):
+    register(lambda problem, question=None: replace(ts.greedy_cover(problem, question),
+                                                    method="own"))  # fmt: skip
+    file = tmp_path / "scores.csv"
+    file.write_text("source,t,u\na,5,2\nb,2,5\n")
+    said = taskspace(
+        "cover", file, "--ask", "regret <= 1", "--method", "own", "--format", "json"
+    )
+    record = json.loads(said.stdout)
+    assert (record["method"], record["sources"]) == ("own", [0, 1])
+    options = ["space.n=4", "trainer.n_policies=2", 'cover.methods=["greedy", "own"]']
+    run = run_experiment(load_experiment("msd", options), tmp_path / "run", workers=2)
+    for _, (greedy, own) in run.results.by_question:
+        assert (greedy.method, own.method) == ("greedy", "own")
+        assert own.sources.tolist() == greedy.sources.tolist()
 
 
 def test_a_method_that_leaves_targets_is_found(register):

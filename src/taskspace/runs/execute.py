@@ -189,7 +189,7 @@ def _work_off(
     What is done is written at once, by this process alone, so workers need no file in
     common with it.
     """
-    text, code, keep = experiment.to_toml(), experiment.pinned_code, ledger.task.keep
+    text, code, keep = experiment.work_text, experiment.pinned_code, ledger.task.keep
     running: dict[Future[Any], tuple[str, Work]] = {}
     queue, earlier = ledger.missing(), ledger.earlier
 

@@ -190,6 +190,14 @@ class Experiment:
         """Return the experiment as TOML, which `from_toml` reads back."""
         return tomli_w.dumps(self.to_dict())
 
+    @property
+    def work_text(self) -> str:
+        """The experiment as TOML for workers, which cover nothing.
+
+        They may not know a cover method that was defined in the main process.
+        """
+        return replace(self, cover=CoverSpec()).to_toml()
+
     @classmethod
     def from_toml(
         cls, text: str, *, origin: str = "the experiment", code: Code | None = None

@@ -110,7 +110,7 @@ def run_selection(
         selector = make_selector(
             spec.selector, space, experiment.seed, anywhere, spec.price
         )
-        text, keep = experiment.to_toml(), ledger.task.keep
+        text, keep = experiment.work_text, ledger.task.keep
         code = experiment.pinned_code
         if workers is None:
             n_parallel = 1 if system.fills_processors else spec.n_parallel
