@@ -115,7 +115,7 @@ N_SHOWN = 12
 """Numbers or rows that a notebook shows of a cover, a curve or a profile."""
 
 
-# What `about` finds out. A saved cover does not hold it: verify could not check it there.
+# What `about` finds out. A saved cover does not hold it: verify could not check it.
 _LEFT = (
     "worst_regret", "worst_loss", "provenance", "without_reference", "reference",
     "contexts", "names", "sizes", "subgrid", "standard_error", "unmet",
