@@ -42,6 +42,7 @@ from taskspace.systems.linear.kernels.lanes import (
     LANES,
     add_congruence,
     add_row,
+    copy,
     move,
     multiply,
     square,
@@ -139,7 +140,7 @@ def _cayley(f, x, e, work, tmp, shift):
 def _first_steps(f, x, e, work, tmp):
     """Two steps of the discrete equation: X₂ = X₀ + F X₀ Fᵀ, E₂ = F² − I."""
     n = f.shape[0]
-    work[:, :, :] = x
+    copy(work, x)
     add_congruence(f, x, tmp, work)
     for i in range(n):
         for j in range(n):
@@ -199,7 +200,7 @@ def _to_the_end(e, x, tmp, size, state, steps):
         step += 1
         move(e, x, tmp, 1.0)
         square(e, tmp)
-        e[:, :, :] = tmp
+        copy(e, tmp)
         for w in range(LANES):
             size[w] = 0.0
         for i in range(n):
@@ -283,7 +284,7 @@ def _check(f, x0, x, scratch, lane, state, steps, continuous):
                 for w in range(LANES):
                     r[i, j, w] = tmp[i, j, w] + tmp[j, i, w] + x0[i, j, w]
     else:
-        r[:, :, :] = x
+        copy(r, x)
         add_congruence(f, r, tmp, x0)
         for i in range(n):
             for j in range(n):
@@ -296,7 +297,7 @@ def _check(f, x0, x, scratch, lane, state, steps, continuous):
                 _freeze(e, w)
         move(e, r, tmp, 1.0)
         square(e, tmp)
-        e[:, :, :] = tmp
+        copy(e, tmp)
     for w in range(LANES):
         if state[w] != DONE or steps[w] <= EASY:
             continue
@@ -311,7 +312,7 @@ def _check(f, x0, x, scratch, lane, state, steps, continuous):
 def _gramians(f, x0, x, scratch, lane, state, steps, continuous):
     """X of the infinite horizon, and how each lane ended."""
     e, _, tmp = scratch
-    x[:, :, :] = x0
+    copy(x, x0)
     _start(f, x, scratch, lane, continuous)
     _to_the_end(e, x, tmp, lane, state, steps)
     _doubt(f, state, steps, continuous)
@@ -365,7 +366,7 @@ def _finite_time(f, x, e, term, tmp, h, horizon):
                 _freeze(e, w)
         move(e, x, tmp, 1.0)
         square(e, tmp)
-        e[:, :, :] = tmp
+        copy(e, tmp)
 
 
 @njit(cache=True, error_model="numpy")
@@ -382,7 +383,7 @@ def _finite_steps(f, x0, x, e, tmp, n_steps):
     for bit in range(top - 1, -1, -1):
         move(e, x, tmp, 1.0)
         square(e, tmp)
-        e[:, :, :] = tmp
+        copy(e, tmp)
         if (n_steps >> bit) & 1:  # X ← X₀ + F X Fᵀ, Φ ← F Φ
             add_congruence(f, x, tmp, x0)
             multiply(f, e, tmp)
@@ -444,7 +445,7 @@ def some_policies(gains, plant, c, x_start, continuous, horizon, costs, xs):
             if np.isinf(horizon):
                 _gramians(f, x0, x, scratch, lane, state, steps, continuous)
             else:
-                x[:, :, :] = x0
+                copy(x, x0)
                 if continuous:
                     _finite_time(f, x, e, work, tmp, lane, horizon)
                 else:

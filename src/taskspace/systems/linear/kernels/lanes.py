@@ -104,6 +104,15 @@ def multiply(a, b, out):
 
 
 @njit(cache=True, error_model="numpy")
+def copy(out, a):
+    """OUT ← A. An assignment of slices takes seconds to compile."""
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            for w in range(LANES):
+                out[i, j, w] = a[i, j, w]
+
+
+@njit(cache=True, error_model="numpy")
 def square(e, tmp):
     """E ← 2E + E², which is Φ² − I for Φ = I + E; into `tmp`."""
     n = e.shape[0]

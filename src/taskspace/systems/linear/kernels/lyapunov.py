@@ -81,13 +81,14 @@ def closed_loop_cost(
     Returns:
         Cost with dims `(policy, target)`; `inf` where the loop is unstable.
     """
+    # Writable, too: for what is not, Numba compiles everything once more.
     gains, a, b, q, r, x0 = (
-        np.ascontiguousarray(array, np.float64) for array in (gains, *matrices, x0)
+        np.require(array, np.float64, ["C", "W"]) for array in (gains, *matrices, x0)
     )
     plant = a, b, q, r
     cost = np.empty((len(gains), len(a)))
     none = np.empty((0, *x0.shape))
-    outputs = none if c is None else np.ascontiguousarray(c, np.float64)
+    outputs = none if c is None else np.require(c, np.float64, ["C", "W"])
 
     def kernel(first: int, stop: int) -> None:
         some, costs = gains[first:stop], cost[first:stop]
@@ -141,7 +142,7 @@ def gramian(loops: Array, x0: Array, *, continuous: bool) -> Array:
     Returns:
         X, the same shape; `inf` where a loop is unstable.
     """
-    loops, x0 = (np.ascontiguousarray(m, np.float64) for m in (loops, x0))
+    loops, x0 = (np.require(m, np.float64, ["C", "W"]) for m in (loops, x0))
     n_loops, n, _ = loops.shape
     out = np.empty_like(loops)
     # No input and no weight: the cost is 0, or says that X is infinite or open.
