@@ -272,8 +272,7 @@ def test_the_title_of_boxes_stays_true():
     found = result.continuum
     assert boxes_title(found).endswith("on the whole box (proof)")
     halves = np.where(found.boxes.low[:, 0] < 1, 1, 0).astype(np.int8)
-    failed = replace(found.certificate, holds=False)
-    part = replace(found, status=halves, certificate=failed)
+    part = replace(found, status=halves)
     said = float(boxes_title(part).split(" on ")[1].split(" %")[0])
     assert 0 < said <= 100 * part.share(0) < 100
     none = replace(part, status=np.ones_like(halves))
