@@ -3,10 +3,10 @@
 import json
 
 import numpy as np
-from taskspace.runs.store import RunFolder
 
 from taskspace.runs.execute import run_experiment
 from taskspace.runs.experiment import load_experiment
+from taskspace.runs.folder import RunFolder
 
 SMALL = [
     "space.n=2",
