@@ -1,5 +1,6 @@
 """Libraries of certified covers: every context of the box, in Python and in C."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -104,10 +105,7 @@ def test_open_boxes_are_not_guaranteed(certified):
     status = certified.status.copy()
     status[::3] = 1
     assignment = np.where(status == 0, certified.assignment, -1)
-    certificate = replace(certified.certificate, holds=False, why="Some are open.")
-    partly = replace(
-        certified, status=status, assignment=assignment, certificate=certificate
-    )
+    partly = replace(certified, status=status, assignment=assignment)
     library = ts.library(ts.Study.of(table, system=system, policies=policies), partly)
     chosen = library.select(certified.boxes.centre[:, :2])
     assert (chosen.guaranteed == (status == 0)).all()
@@ -218,10 +216,7 @@ def test_a_cover_needs_what_it_is_about(certified):
         make_again(replace(certified, subject=None))
     with pytest.raises(InvalidInputError, match="was proven for the sources"):
         make_again(replace(certified, sources=certified.sources[::-1]))
-    values = certified.certificate.values | {"ask": "ratio <= 0.1 %"}
-    tighter = replace(
-        certified, certificate=replace(certified.certificate, values=values)
-    )
+    tighter = replace(certified, epsilon=certified.epsilon / 10)
     with pytest.raises(InvalidInputError, match="the question was"):
         make_again(tighter)
 
@@ -241,9 +236,8 @@ def test_the_best_of_a_family_is_not_said_to_serve_a_box(certified):
     trainer = ts.trainers.Lqr(n_policies=2, noise=0.05)
     table = ts.evaluate(system, trainer, space, seed=0).table
     policies = trainer.train(system, system.contexts(space), seed=0).policies
-    values = dict(certified.certificate.values) | {
-        "ask": f"{certified.certificate.values['ask']} best"
-    }
-    best = replace(certified, certificate=replace(certified.certificate, values=values))
+    enclosure = copy(certified.enclosure)
+    enclosure.question = ts.Question(f"{enclosure.question} best")
+    best = replace(certified, enclosure=enclosure)
     with pytest.raises(InvalidInputError, match="does not say which member"):
         ts.library(ts.Study.of(table, system=system, policies=policies), best)

@@ -1,3 +1,4 @@
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportArgumentType=false
 """What a library selects, promises and does."""
 
 import itertools

@@ -31,7 +31,10 @@ def ledger(path=None):
 
 def reopened(path):
     found = ledger(path)
-    found.load()
+    for prefix, numbers in found.folder.asked(TASK.system.contexts(SPACE)):
+        block = found.folder.find(prefix)
+        if block is not None:
+            found.enter(numbers, block)
     return found
 
 

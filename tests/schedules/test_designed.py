@@ -1,3 +1,5 @@
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportOptionalMemberAccess=false
 """Designed gains at breakpoints, and the bound over all gains."""
 
 import numpy as np

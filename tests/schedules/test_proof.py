@@ -1,3 +1,5 @@
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportOptionalMemberAccess=false
 """Proofs of schedules on boxes, against 50 digits and SciPy, with planted failures."""
 
 import mpmath as mp

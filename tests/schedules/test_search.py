@@ -1,3 +1,5 @@
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportOptionalMemberAccess=false
 """The fewest breakpoints, against all sets of breakpoints and SciPy's own costs."""
 
 from functools import cache

@@ -1,3 +1,5 @@
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportOptionalMemberAccess=false
 """Interpolation, and schedules as files."""
 
 import json

@@ -1,3 +1,5 @@
+# pyright: reportAttributeAccessIssue=false, reportIndexIssue=false, reportArgumentType=false
+# pyright: reportCallIssue=false, reportOptionalMemberAccess=false
 """Figures of interpolated schedules show breakpoints, losses and counts."""
 
 import numpy as np

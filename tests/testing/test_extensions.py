@@ -195,7 +195,7 @@ class Rounds(Policy):
     def __init__(self, gain):
         self.gain = gain
 
-    def arrays(self):
+    def arrays(self):  # pyright: ignore
         return {"gain": self.gain}
 
     @classmethod

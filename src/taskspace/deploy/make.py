@@ -63,7 +63,7 @@ def library(
 @overload
 def library(
     study: Study | xr.Dataset,
-    cover: Cover | ContinuumCover | ArrayLike,
+    cover: Cover | ContinuumCover | ArrayLike | None,
     question: Question | str | None = None,
     *,
     rule: str = "performance",
@@ -73,7 +73,7 @@ def library(
 
 def library(
     study: Study | xr.Dataset,
-    cover: Cover | ContinuumCover | Schedule | ArrayLike,
+    cover: Cover | ContinuumCover | Schedule | ArrayLike | None,
     question: Question | str | None = None,
     *,
     rule: str = "performance",
@@ -127,6 +127,8 @@ def library(
             "A library must know what its cover answers, e.g. "
             "question='regret <= 0.1', but got none."
         )
+    if cover is None:
+        raise InvalidInputError("A library must have a cover, but got None.")
     return _of_targets(study, cover, question, rule, outside)
 
 
