@@ -254,7 +254,7 @@ def certify_schedule(
     if proof.holds:
         why = (
             f"Between and beyond its breakpoints {about} meets {question} at every "
-            f"context of the box, as long as the context does not change fast: "
+            "context of the box that stays as it is: "
             f"{proof.n_boxes:,} box{'es' * (proof.n_boxes != 1)}, {proof.basis}."
         )
         return Certificate("schedule", True, "proof", why, values, scope)
