@@ -3,8 +3,8 @@
 It has no regions and no policies to choose from: numbers at breakpoints, interpolated
 between them. `select` gives the numbers and the status of any context, `act` runs a
 gain. A whole proof makes every context of the range `GUARANTEED`; without one every
-context is `INSIDE`. All of this is about a context that is constant or changes slowly:
-nothing is proven about fast drift.
+context is `INSIDE`. All of this is about a context that stays as it is: nothing is
+proven about one that changes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,8 +46,8 @@ from taskspace.schedules.table import Schedule
 from taskspace.systems.linear import LinearSystem
 
 DRIFT = (
-    "All of this is for a context that is constant or changes slowly against the loop; "
-    "nothing is proven about fast drift."
+    "All of this is for a context that stays as it is; nothing is proven about one that "
+    "changes."
 )
 
 
