@@ -222,7 +222,7 @@ def test_the_header_says_what_the_contract_says(tmp_path):
         assert "Question: regret <= 0.1" in header
         text = " ".join(header.replace("\n *", " ").split())
         assert ("Proven: A" in text) == (kind == "proof")
-        assert "nothing is proven about one that" in text
+        assert "nothing is proven about one" in text
         assert "context[0]: x [m]," in text
         assert ", linear" in text
         assert ", log" in text

@@ -46,8 +46,8 @@ from taskspace.schedules.table import Schedule
 from taskspace.systems.linear import LinearSystem
 
 DRIFT = (
-    "All of this is for a context that stays as it is; nothing is proven about one that "
-    "changes."
+    "All of this is for a context that stays as it is; nothing is proven about one "
+    "that changes."
 )
 
 
