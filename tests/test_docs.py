@@ -157,7 +157,7 @@ def run_line(line: str, folder: Path) -> None:
 def test_commands_of_the_pages_run(desk):
     """On small runs and tables of the names in the pages."""
     quick = [line for line in command_lines() if is_quick(line)]
-    assert len(quick) > 12
+    assert len(quick) >= 12
     for line in quick:
         run_line(line, desk)
 

@@ -50,7 +50,7 @@ def test_what_is_left_out_is_that_of_the_experiment(paths, name):
 def test_every_command_that_asks_does_so(paths):
     run = paths / "run"
     for command in (
-        ["profile", run, "--n", "3"],
+        ["profile", run, "--at", "0.1,0.5"],
         ["certify", run, "--time-limit", "1"],
         ["export", run, "--to", paths / "lib"],
         ["cover", run, "--budget", "2"],

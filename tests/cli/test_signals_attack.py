@@ -153,7 +153,7 @@ def test_at_any_moment(hard, tmp_path, command):
         ],
         "cover": ["cover", hard, "--ask", "regret <= 0.1", "--method", "minimum"],
         "doctor": ["doctor", "cartpole"],  # JAX compiles most of the time
-        "profile": ["profile", hard, "--n", "30", "--time-limit", "20"],
+        "profile": ["profile", hard, "--time-limit", "20"],
         "certify": ["certify", run, "--ask", "regret <= 0.2", "--time-limit", "20"],
     }[command]
     if command == "certify":

@@ -94,7 +94,7 @@ def test_a_saved_cover_is_exported(folder):
 def test_certified(folder):
     done = taskspace(
         "export", "small", "--ask", "regret <= 0.6", "--certified", "--to", "box",
-        "--time-limit", "60", "--format", "json", cwd=folder,
+        "--format", "json", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
@@ -111,7 +111,7 @@ def test_certified(folder):
 
 def test_without_a_proof_nothing_is_written(folder):
     words = ("export", "small", "--ask", "regret <= 0.6", "--certified", "--to", "none")
-    done = taskspace(*words, "--sources", "1", "--time-limit", "20", cwd=folder)
+    done = taskspace(*words, "--sources", "1", cwd=folder)
     assert done.returncode == 3, done.stderr
     said = " ".join(done.stderr.split())
     assert "Nothing was written: Not so that every" in said

@@ -145,7 +145,7 @@ def test_rounding_is_no_edit_and_noise_no_fingerprint(tmp_path, plant):
 def test_trusting_commands_compare(tmp_path, plant):
     run_experiment(experiment(), tmp_path / "run")
     zipped(tmp_path / "run")
-    options = ["--ask", "ratio <= 0.5", "--trust", "--time-limit", "10"]
+    options = ["--ask", "ratio <= 0.5", "--trust"]
     for changed, path in ((False, "run"), (True, "run"), (True, "run.zip")):
         plant(value=3.71 if changed else 9.81)
         for command in (

@@ -95,7 +95,7 @@ def test_reading_never_runs_what_a_file_names(copy, tmp_path, kind):
         path = zipped(path)
     for words in (
         ("cover", path, "--ask", "regret <= 0.4"),
-        ("profile", path, "--n", 3, "--time-limit", 5),
+        ("profile", path, "--time-limit", 5),
         ("certify", path, "--ask", "regret <= 0.4", "--time-limit", 2),
         ("explore", path, "--out", tmp_path / "page.html"),
         ("doctor", path),

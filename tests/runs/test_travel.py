@@ -85,7 +85,7 @@ def test_reading_needs_no_code(alone, tmp_path):
     for command in (
         ("cover", alone, "--ask", "regret <= 1.0", "--save", saved),
         ("cover", alone, "--budget", 2),
-        ("profile", alone, "--n", 3, "--time-limit", 2),
+        ("profile", alone, "--time-limit", 2),
         ("verify", saved, alone),
         ("verify", alone),
         ("cover", file, "--ask", "regret <= 1.0"),

@@ -175,7 +175,7 @@ def test_no_environment_is_built_with_arguments_of_a_stranger(
     reseal(path, experiment=checksum(text.encode()))
     for words in (
         ("cover", path, "--ask", "regret <= 0.4"),
-        ("profile", path, "--n", 2),
+        ("profile", path, "--time-limit", 5),
         ("certify", path, "--ask", "regret <= 0.4", "--time-limit", 1),
         ("explore", path, "--out", tmp_path / "page.html"),
         ("export", path, "--ask", "regret <= 0.4", "--to", tmp_path / "lib"),

@@ -162,7 +162,7 @@ def test_python_objects_stay_out_of_files():
         PythonPolicies([1, 2]).settings()
     with pytest.raises(InvalidInputError, match="same number"):
         PythonPolicies([[1, 2], [3]])
-    with pytest.raises(InvalidInputError, match="one home an example"):
+    with pytest.raises(InvalidInputError, match="one home per example"):
         FunctionSystem(max, [ContextAxis("x", 0.0)], examples=[1], homes=[{}, {}])
 
 

@@ -97,8 +97,8 @@ def schedule_profile(
         >>> import taskspace as ts
         >>> space = ts.Grid(b=(0.1, 1.0, 10))
         >>> study = ts.evaluate(ts.systems.ScalarLqr(), ts.trainers.Lqr(), space)
-        >>> ts.schedules.schedule_profile(study, "ratio", [0.01, 0.05, 0.2]).sizes
-        (3, 2, 2)
+        >>> ts.schedules.schedule_profile(study, "ratio", [0.02, 0.05, 0.2]).sizes
+        (4, 4, 3)
     """
     question = as_question(criterion, needs_bound=False).at(None)
     values = sorted({float(epsilon) for epsilon in epsilons}, reverse=True)
