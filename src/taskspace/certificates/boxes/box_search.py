@@ -93,6 +93,7 @@ class BoxSearch:
         axes: names of the columns.
         epsilon: tolerance.
         clock: of the whole search.
+        at_least: no fewer sources cover the box.
         seed: of the cover engine.
         may_grow: all sources become candidates if these leave a cell that no single
             one serves.
@@ -107,6 +108,7 @@ class BoxSearch:
         epsilon: float,
         clock: Clock,
         *,
+        at_least: int = 1,
         seed: int,
         may_grow: bool = False,
     ):
@@ -115,7 +117,7 @@ class BoxSearch:
         self.clock, self.seed, self.may_grow = clock, seed, may_grow
         self.part = enclosure.subset(pool)
         self.found: ContinuumCover | None = None
-        self.bound = 1
+        self.bound = self.at_least = at_least
         # Losses of the candidates at some points, from above.
         self.losses = np.empty((len(pool), 0))
         # Which candidate may serve which point within epsilon, and a little better.
@@ -170,6 +172,8 @@ class BoxSearch:
                 if not self.is_optimal:
                     self._cover_cells(FINE_CELLS)
             self._prove_first(asked, tried)
+            if self.is_optimal:
+                break
             if not self.enclosure.is_paved:
                 self._look_at_points()
                 self._prove_slack_covers()
@@ -239,7 +243,7 @@ class BoxSearch:
             sources = np.unique(np.asarray(chosen, np.int64).reshape(-1))
             tried.append(sources)
             self.pool = np.union1d(self.pool, sources)
-            if self.clock.left <= 0 or self._has_enough(sources):
+            if self.clock.left <= 0 or self._has_enough(sources) or self.is_optimal:
                 break
         self.part = self.enclosure.subset(self.pool)
 
@@ -402,7 +406,7 @@ class BoxSearch:
                 )
                 # The points were about the candidates of before.
                 self.losses = np.empty((n_all, 0))
-                self.bound = 1
+                self.bound = self.at_least
                 self._bound_at_nodes()
         self.was_cut |= limit.was_cut
         if n_left and limit.was_cut and self.found is not None:

@@ -42,6 +42,7 @@ def certified_cover(
     n_cells: int | None = None,
     candidates: ArrayLike | None = None,
     suggestions: Iterable[ArrayLike] = (),
+    at_least: int = 1,
     seed: int = 0,
 ) -> ContinuumCover:
     """Return few sources whose tolerance sets certainly cover the whole box of a space.
@@ -62,6 +63,8 @@ def certified_cover(
         suggestions: selections to try as well, such as covers of the grid for
             smaller tolerances, those with the most slack first; their sources become
             candidates too. Each is asked for when it is needed.
+        at_least: sources that the box certainly needs: a search that found so few
+            is done.
         seed: of the cover engine.
 
     Returns:
@@ -81,13 +84,14 @@ def certified_cover(
         tuple(axis.name for axis in system.axes),
         epsilon,
         clock,
+        at_least=at_least,
         seed=seed,
         may_grow=candidates is None and len(pool) < enclosure.n_sources,
     )
     search.run(suggestions)
     every = search.bound
     if len(search.pool) < enclosure.n_sources:
-        every = _bound_of_all(search)
+        every = max(at_least, _bound_of_all(search))
     cover = search.finish()
     return replace(
         cover,

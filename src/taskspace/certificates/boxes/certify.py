@@ -27,6 +27,9 @@ from taskspace.systems.base import System
 LEAST_SECONDS = 1.0
 # Work of the check of the grid's cover, as multiples of a step of the search.
 GRID_STEPS = 2
+# Stages of work on a cover of the nodes for a smaller tolerance. A good cover is all
+# that is asked: to prove that it is minimal takes most of the time on a large grid.
+SLACK_STAGES = 2
 
 
 @certifier("continuum", before="fresh episodes")
@@ -103,6 +106,7 @@ def _cover_box(
         targets,
         epsilon,
         suggestions=[cover.sources] if on_grid.holds else _slack_covers(case),
+        at_least=grid_bound,
         time_limit=clock.left,
         seed=case.seed,
     )
@@ -110,10 +114,8 @@ def _cover_box(
     is_as_good = not on_grid.holds and on_grid.rank == found.rank
     if on_grid.rank > found.rank or is_as_good:
         found = replace(whole, uncoverable=found.uncoverable)
-    every = max(found.lower_bound, grid_bound)
     whole = replace(
         found,
-        lower_bound=every,
         of_grid=(cover.lower_bound, 0, 0),
         is_time_up=clock.left <= 0,
     )
@@ -126,4 +128,4 @@ def _slack_covers(case: Case) -> Iterator[NDArray[np.int64]]:
     n_coverable = cover.n_targets - len(cover.uncoverable)
     for sets in case.sets[1:]:
         if int(sets.coverable.sum()) == n_coverable:
-            yield counted_cover(sets, case.clock, case.seed).sources
+            yield counted_cover(sets, case.clock, case.seed, SLACK_STAGES).sources
