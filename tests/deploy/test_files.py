@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.deploy import PolicyLibrary
-from taskspace.deploy.files import _digest
+from taskspace.deploy.files import digest
 from taskspace.errors import InvalidInputError
 from taskspace.export.tables import export_tables
 from taskspace.policies import Mlp
@@ -30,12 +29,7 @@ STACKS = {
 
 def same(a: PolicyLibrary, b: PolicyLibrary) -> None:
     assert a.entries == b.entries
-    assert (a.names, a.units, a.outside, a.rule) == (
-        b.names,
-        b.units,
-        b.outside,
-        b.rule,
-    )
+    assert (a.names, a.units, a.outside) == (b.names, b.units, b.outside)
     assert a.guarantee == b.guarantee
     assert dict(a.fixed) == dict(b.fixed)
     assert dict(a.provenance) == dict(b.provenance)
@@ -90,11 +84,11 @@ def test_every_changed_byte_is_noticed(tmp_path):
     library = grid_library()
     folder = library.save(tmp_path / "lib")
     files = [f for f in folder.rglob("*") if f.is_file()]
-    assert len(files) > 8
+    assert len(files) == 3
     rng = np.random.default_rng(0)
     for file in files:
         good = file.read_bytes()
-        for _ in range(3):
+        for _ in range(12):
             bad = bytearray(good)
             bad[rng.integers(len(bad))] ^= 1 << int(rng.integers(0, 7))
             if file.name == "library.json" and _same_json(good, bytes(bad)):
@@ -106,7 +100,7 @@ def test_every_changed_byte_is_noticed(tmp_path):
         with pytest.raises(InvalidInputError):
             PolicyLibrary.load(folder)
         file.unlink()
-        with pytest.raises(InvalidInputError, match=r"missing|has no library.json"):
+        with pytest.raises(InvalidInputError, match=r"is missing|has no library.json"):
             PolicyLibrary.load(folder)
         file.write_bytes(good)
     same(library, PolicyLibrary.load(folder))
@@ -157,10 +151,11 @@ def test_readable_without_taskspace(tmp_path):
         question,
     )
     folder = library.save(tmp_path / "lib", command="by a test")
-    with (folder / "map.csv").open() as file:
+    tables = export_tables(library, tmp_path / "tables")
+    with (tables / "map.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == space.size
-    gain = np.load(folder / "arrays" / "policy_gain.npy")
+    gain = np.load(folder / "arrays.npz")["policy_gain"]
     for row, point in zip(rows, space.points, strict=True):
         assert [float(row["k"]), float(row["c"])] == point.tolist()
         chosen = library.select(point)
@@ -169,7 +164,7 @@ def test_readable_without_taskspace(tmp_path):
         assert [float(row["K_1_1"]), float(row["K_1_2"])] == gain[
             chosen.policy, 0
         ].tolist()
-    with (folder / "policies.csv").open() as file:
+    with (tables / "policies.csv").open() as file:
         sources = [int(row["source"]) for row in csv.DictReader(file)]
     assert sources == [e.source for e in library.entries]
     contract = json.loads((folder / "contract.json").read_text())
@@ -181,7 +176,7 @@ def test_readable_without_taskspace(tmp_path):
     assert contract["guarantee"]["question"] == question.to_dict()
     assert contract["guarantee"]["scope"] == "nodes"
     assert contract["made"]["command"] == "by a test"
-    assert contract["made"]["versions"]["taskspace"]
+    assert contract["made"]["version"] == ts.__version__
 
 
 def test_golden_folders():
@@ -200,41 +195,15 @@ def test_golden_folders():
         np.testing.assert_allclose(acted, expected["actions"], rtol=tolerance)
 
 
-def test_an_old_library_of_estimates_is_labelled_as_such(tmp_path):
-    """Its contract said that it applies where the status is guaranteed."""
-    folder = ASSETS / "library-v1-grid-estimate" / "library"
-    stored = json.loads((folder / "contract.json").read_text())
-    assert "guaranteed" in stored["guarantee"]["applies"]
-    library = PolicyLibrary.load(folder)
-    chosen = library.select(library.regions.centres)
-    assert not chosen.guaranteed.any()
-    assert chosen.estimated.any()
-    again = json.loads((library.save(tmp_path / "new") / "contract.json").read_text())
-    assert (
-        again["guarantee"]["applies"]
-        == "where the status is estimated, and nowhere else"
-    )
-
-
-def test_a_copied_folder_is_the_same(tmp_path):
-    folder = grid_library().save(tmp_path / "lib")
-    shutil.copytree(folder, tmp_path / "copy")
-    same(PolicyLibrary.load(folder), PolicyLibrary.load(tmp_path / "copy"))
-
-
-def test_a_forged_tree_is_not_followed(tmp_path):
-    """A folder with right checksums and a tree that never ends must not hang."""
+def test_forged_boxes_and_names_of_files_are_refused(tmp_path):
+    """A folder with right checksums and wrong content gets a sentence."""
     library = MAKERS["boxes"]()
     arrays = library.regions.arrays()
-    loop = arrays["follow"].copy()
-    inner = np.flatnonzero(arrays["axis"] >= 0)
-    loop[inner[1]] = 0
     for forged in (
-        arrays | {"follow": loop},
-        arrays | {"follow": arrays["follow"] + 10**6},
-        arrays | {"axis": np.where(arrays["axis"] >= 0, 7, -1)},
-        arrays | {"axis": np.abs(arrays["axis"])},
         arrays | {"policy": arrays["policy"][:-1]},
+        arrays | {"box_low": arrays["box_low"][:, :1]},
+        arrays | {"box_high": arrays["box_high"] + np.nan},
+        arrays | {"nodes": arrays["box_low"][1:]},
     ):
         with pytest.raises(InvalidInputError, match="do not fit"):
             type(library.regions).from_arrays(forged)
@@ -243,7 +212,7 @@ def test_a_forged_tree_is_not_followed(tmp_path):
     record = json.loads(file.read_text())
     record["files"]["../outside.npy"] = "0"
     del record["checksum"]
-    record["checksum"] = _digest(record)
+    record["checksum"] = digest(record)
     file.write_text(json.dumps(record))
-    with pytest.raises(InvalidInputError, match=r"names '\.\./outside\.npy'"):
+    with pytest.raises(InvalidInputError, match=r"but names .*\.\./outside\.npy"):
         PolicyLibrary.load(folder)

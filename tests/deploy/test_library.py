@@ -1,7 +1,6 @@
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportArgumentType=false
 """What a library selects, promises and does."""
 
-import itertools
 import shutil
 from dataclasses import replace
 
@@ -10,11 +9,10 @@ import pytest
 
 import taskspace as ts
 from taskspace.deploy import Guarantee, OutsideError, Status
-from taskspace.deploy.files import map_table
 from taskspace.deploy.make import assign
-from taskspace.deploy.regions import regions_of
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.export.onnx import library_model
+from taskspace.export.tables import map_table
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, FunctionSystem, PythonPolicies
 
@@ -119,67 +117,21 @@ def test_judge_worst_with_a_family_deploys_one_member_that_serves():
     played = system.performance(one, system.contexts(space))[:, 0]
     regret = table["best_known"].values - played[chosen.policy, np.arange(36)]
     assert regret.max() <= 0.5
-    np.testing.assert_allclose(0.5 - regret, chosen.margin, atol=1e-9)
+    assert (0.5 - regret >= chosen.margin - 1e-9).all()  # that of the worst member
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_rules_against_brute_force(seed):
+def test_assignment_against_brute_force(seed):
     rng = np.random.default_rng(seed)
-    space = ts.Grid(x=(0.0, 1.0, 5), y=(0.0, 9.0, 4))
-    loss = rng.random((4, 20))
-    performance = rng.random((4, 20))
-    zeros = np.zeros(20)
-    nodes = regions_of(space.points, zeros, zeros, zeros)
+    loss, performance = rng.random((2, 4, 20))
     serves = loss <= 0.5
-    for rule in ("performance", "margin", "connected"):
-        policy, served = assign(loss, performance, 0.5, nodes, rule)
-        assert (served == serves.any(0)).all()
-        for t in range(20):
-            if not served[t]:
-                assert policy[t] == loss[:, t].argmin()
-                continue
-            assert serves[policy[t], t]
-            if rule == "performance":
-                best = max(
-                    np.flatnonzero(serves[:, t]), key=lambda p: performance[p, t]
-                )
-                assert policy[t] == best
-            if rule == "margin":
-                scaled = space.points / [1.0, 9.0]
-
-                def depth(p, t=t, scaled=scaled):
-                    fails = scaled[~serves[p]]
-                    return np.linalg.norm(fails - scaled[t], axis=1).min()
-
-                reach = {p: depth(p) for p in np.flatnonzero(serves[:, t])}
-                assert reach[policy[t]] == pytest.approx(max(reach.values()))
-
-
-def agreeing_pairs(policy, graph):
-    """Pairs of neighbours that use the same policy."""
-    return sum(policy[a] == policy[b] for a, b in graph)
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_connected_regions_are_a_majority_of_neighbours(seed):
-    """More neighbours agree than by performance, and no single change adds to that."""
-    rng = np.random.default_rng(seed)
-    space = ts.Grid(x=(0.0, 1.0, 6), y=(0.0, 1.0, 5))
-    zeros = np.zeros(30)
-    nodes = regions_of(space.points, zeros, zeros, zeros)
-    places = np.indices((6, 5)).reshape(2, -1).T
-    apart = np.abs(places[:, None] - places).sum(-1)
-    graph, loss = np.argwhere(apart == 1), rng.random((4, 30))
-    loss[rng.integers(0, 4, 30), np.arange(30)] = 0.0
-    by_performance, _ = assign(loss, -loss, 0.5, nodes, "performance")
-    policy, _ = assign(loss, -loss, 0.5, nodes, "connected")
-    agreeing = agreeing_pairs(policy, graph)
-    assert agreeing > agreeing_pairs(by_performance, graph)
-    for target, other in itertools.product(range(30), range(4)):
-        if loss[other, target] <= 0.5:
-            changed = policy.copy()
-            changed[target] = other
-            assert agreeing_pairs(changed, graph) <= agreeing
+    policy, served = assign(loss, performance, 0.5)
+    assert (served == serves.any(0)).all()
+    for t in range(20):
+        best = loss[:, t].argmin()
+        if served[t]:
+            best = max(np.flatnonzero(serves[:, t]), key=lambda p: performance[p, t])
+        assert policy[t] == best
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -200,11 +152,8 @@ def test_act_is_the_act_of_the_selected_policy(kind, policies):
 
 def test_refused_contexts_do_not_act():
     library = grid_library(outside="refuse")
-    with pytest.raises(
-        OutsideError, match=r"x = 7, y = 1 \(and 1 more\) is not"
-    ) as info:
+    with pytest.raises(OutsideError, match=r"x = 7, y = 1 \(and 1 more\) is not"):
         library.act([[0.0, 1.0], [7.0, 1.0], [0.0, np.nan]], np.ones((3, 2)))
-    assert info.value.selection.policy.tolist()[1:] == [-1, -1]
 
 
 def test_matrices_have_names_instead_of_policies(tmp_path):
@@ -307,14 +256,11 @@ def test_made_by_hand():
     )
     assert library.select([[1.4], [1.6], [3.1]]).policy.tolist() == [0, 1, 2]
     assert not library.select([2.0]).guaranteed
-    chosen = ts.PolicyLibrary.from_policies(
-        ["a", "b"], ts.Grid(k=(1.0, 4.0, 4)), [0, 0, 1, -1]
-    )
-    assert chosen.select([[1.0], [3.0], [4.0]]).policy.tolist() == [0, 1, -1]
-    with pytest.raises(InvalidInputError, match="3 points and the assignment"):
-        ts.PolicyLibrary.from_policies(
-            gains(3), ts.Points(["k"], [1.0, 2.0, 4.0]), [0, 1]
-        )
+    space = ts.Points(["k"], [1.0, 2.0, 4.0])
+    with pytest.raises(InvalidInputError, match="3 points and 2 policies"):
+        ts.PolicyLibrary.from_policies(["a", "b"], space)
+    with pytest.raises(InvalidInputError, match="must be 3 policies"):
+        ts.PolicyLibrary.from_policies(gains(2), space)
 
 
 def test_mistakes_are_named():
@@ -340,8 +286,6 @@ def test_mistakes_are_named():
         ts.library(table, [144], question)
     with pytest.raises(InvalidInputError, match="list of sources by number"):
         ts.library(table, [0.5], question)
-    with pytest.raises(UnknownNameError, match="Did you mean 'margin'"):
-        ts.library(table, [3], question, rule="margins")
     with pytest.raises(UnknownNameError, match="behaviour outside"):
         ts.library(table, [3], question, outside="ignore")
     with pytest.raises(InvalidInputError, match=r"a study .* but got str"):
@@ -369,8 +313,7 @@ def test_a_target_that_no_policy_serves_has_a_status_of_its_own(tmp_path):
     assert chosen.policy[3] == 1
     # What a table of regions says is what select says at its nodes.
     assert (library.statuses() == library.select(space.points).status).all()
-    _, map_rows = map_table(library)
-    assert [row[4] for row in map_rows] == ["guaranteed"] * 3 + ["failing"]
+    assert map_table(library)["status"].tolist() == ["guaranteed"] * 3 + ["failing"]
     if shutil.which("cc"):
         policy, status, *_ = run_c(library, tmp_path, rows, np.zeros((6, 1)))
         assert status.tolist() == expected

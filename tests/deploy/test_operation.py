@@ -8,14 +8,11 @@ import pytest
 from scipy.linalg import expm
 
 import taskspace as ts
-from taskspace.deploy import PolicyLibrary, Status, load_library
-from taskspace.deploy.base import full_contexts
-from taskspace.deploy.files import contract, save_library
-from taskspace.deploy.operation import (
-    certify_library_operation,
-    used_boxes,
-    with_operation,
-)
+from taskspace.certificates.boxes.enclosures import Boxes
+from taskspace.certificates.operation.certify import certify_operation
+from taskspace.certificates.operation.decay import GainLoops
+from taskspace.deploy import PolicyLibrary, Status
+from taskspace.deploy.operation import used_boxes, with_operation
 from taskspace.deploy.trial import try_library
 from taskspace.errors import InvalidInputError
 from taskspace.export.c99 import c99_files, export_c99
@@ -188,13 +185,13 @@ def test_a_library_carries_the_error_and_keeps_its_guarantee_under_it(
     study, library = certified
     assert library.guarantee.kind == "proof"
     assert library.question.error.words == "k ± 0.2, c ± 4 %"
-    made = contract(library)
+    made = library.contract()
     assert [axis["error"] for axis in made["inputs"]["context"]] == [0.2, "4.0%"]
     assert made["guarantee"]["question"]["ask"].endswith(" with k=0.2, c=4 %")
     header = c99_files(library, name="lib")["lib.h"].decode()
-    assert "k +- 0.2, c +- 4 %" in " ".join(header.replace("*", " ").split())
-    save_library(library, tmp_path / "saved")
-    assert load_library(tmp_path / "saved").question == library.question
+    assert "k ± 0.2, c ± 4 %" in " ".join(header.replace("*", " ").split())
+    library.save(tmp_path / "saved")
+    assert PolicyLibrary.load(tmp_path / "saved").question == library.question
     rng = np.random.default_rng(0)
     true = rng.uniform(library.low, library.high, (4000, 2))
     reach = np.column_stack([np.full(4000, 0.2), 0.04 * true[:, 1] / 1.04])
@@ -219,10 +216,8 @@ def test_nodes_alone_do_not_guarantee_measured_contexts(certified):
 
 def test_switching_is_proven_of_a_library_and_stands_in_its_contract(certified):
     study, library = certified
-    proven = certify_library_operation(library, study.system, hysteresis=0.02)
-    assert proven.mode == "any switching"
     stated = with_operation(library, study.system)
-    operation = contract(stated)["guarantee"]["values"]["operation"]
+    operation = stated.contract()["guarantee"]["values"]["operation"]
     assert operation["mode"] == "any switching"
     assert operation["hysteresis"] == 0.02
     assert stated.guarantee.dwell_time == 0
@@ -246,7 +241,7 @@ def test_no_wider_hysteresis_is_used_than_was_proven():
 def test_what_is_not_linear_is_refused(certified):
     _, library = certified
     with pytest.raises(InvalidInputError, match="linear"):
-        certify_library_operation(library, ts.systems.CartPole())
+        with_operation(library, ts.systems.CartPole())
 
 
 def test_a_trial_plays_errors(certified):
@@ -263,11 +258,12 @@ def test_a_trial_plays_errors(certified):
 def test_any_switching_withstands_the_worst_jumps(certified):
     """The context jumps, at every step, to where the state grows most."""
     study, library = certified
-    proven = certify_library_operation(library, study.system)
-    metric = proven.matrices[0]
     boxes, which, _ = used_boxes(library, 0.02)
+    ends = (library.full_contexts(study.system, x) for x in (boxes.low, boxes.high))
+    loops = GainLoops(study.system, library.policies.gain, Boxes(*ends), which)
+    metric = certify_operation(loops).matrices[0]
     rows = np.concatenate([boxes.low, boxes.high])
-    a, b, *_ = study.system.matrices(full_contexts(library, study.system, rows))
+    a, b, *_ = study.system.matrices(library.full_contexts(study.system, rows))
     loops = a - b @ library.policies.gain[np.tile(which, 2)]
     moves = expm(0.1 / np.abs(np.linalg.eigvals(loops)).max() * loops)
     sizes = [1.0]

@@ -56,7 +56,8 @@ def test_the_library_is_judged_at_the_true_context(library):
     contexts = np.column_stack([rows, np.ones(200)])
     gains = library.policies.gain[policy][:, None]
     played = system.home_performance(LinearGain(gains), contexts)[:, 0]
-    loss = system.optimum(contexts) - played
+    best = system.optimum(contexts)
+    loss = best - played
     found = {c.name: c for c in trial.contenders}
     assert found["library"].mean_performance == pytest.approx(played.mean())
     # The worst is also looked for at the nodes, corners among them.
@@ -64,8 +65,9 @@ def test_the_library_is_judged_at_the_true_context(library):
     at_nodes = np.column_stack([nodes, np.ones(144)])
     gains = library.policies.gain[library.select(nodes).policy][:, None]
     there = system.home_performance(LinearGain(gains), at_nodes)[:, 0]
-    worst = max(loss.max(), (system.optimum(at_nodes) - there).max())
-    assert found["library"].worst_loss == pytest.approx(worst)
+    best_there = system.optimum(at_nodes)
+    worst = max((-loss / best).max(), ((there - best_there) / best_there).max())
+    assert found["library"].worst_percent == pytest.approx(100 * worst)
     assert (trial.n_contexts, trial.n_tried, trial.n_compared) == (200, 344, 344)
     assert found["library"].within == np.mean(loss <= 0.5)
     best = -np.inf
@@ -75,8 +77,7 @@ def test_the_library_is_judged_at_the_true_context(library):
         )[:, 0]
         best = max(best, alone.mean())
     assert found["one policy of it"].mean_performance == pytest.approx(best)
-    assert found["optimum"].worst_loss == 0
-    assert found["library, best choice"].mean_loss <= found["library"].mean_loss
+    assert found["optimum"].worst_percent == 0
     assert trial.reference == "the optimum of each context"
     # Nodes are guaranteed, and none was drawn.
     assert trial.applied == 0
@@ -113,7 +114,7 @@ def test_the_worst_is_looked_for_at_the_corners():
     )
     trial = try_library(library, Peak(), n_contexts=20)
     # (0.1, 0.1), (1, 0.1), (0.1, 1) are nodes; (1, 1) is only a corner.
-    assert [c.worst_loss for c in trial.contenders] == [0.0] * 3
+    assert [c.worst_percent for c in trial.contenders] == [0.0] * 2
     assert trial.n_tried == 24
 
     class Known(Peak):
@@ -190,15 +191,14 @@ def test_a_guarantee_at_measured_contexts(library):
     # Nodes of a table are points: no draw meets one.
     assert try_library(small, system, n_contexts=50, noise=0.1).applied == 0
     trial = try_library(library, system, n_contexts=300, noise=0.2)
-    assert trial.outside > 0.1
-    assert trial.contenders[0].refused == pytest.approx(trial.outside)
+    assert trial.contenders[0].refused > 0.1
     assert np.isfinite(trial.contenders[0].mean_performance)
     clamped = try_library(
         replace(library, outside="clamp"), system, n_contexts=300, noise=0.2
     )
     assert clamped.contenders[0].refused == 0
     calm = try_library(replace(library, outside="clamp"), system, n_contexts=300)
-    assert calm.contenders[0].mean_loss < clamped.contenders[0].mean_loss
+    assert calm.contenders[0].mean_percent < clamped.contenders[0].mean_percent
     assert space.size == 144
 
 
@@ -226,13 +226,8 @@ def test_networks_on_a_simulated_system():
     space = ts.Grid(pole_length=(0.4, 1.0, 2))
     library = ts.PolicyLibrary.from_policies(networks(2), space)
     trial = try_library(library, system, n_contexts=4)
-    found = {c.name: c for c in trial.contenders}
-    assert (
-        found["library"].mean_performance
-        <= found["library, best choice"].mean_performance
-    )
     assert trial.reference == "the best of all contenders"
-    assert any("--run" in note for note in trial.notes)
+    assert any("give a run" in note for note in trial.notes)
     pool = (ts.Points(["pole_length"], [0.4, 0.7, 1.0]), networks(3, seed=1))
     pooled = try_library(library, system, n_contexts=4, pool=pool)
     assert "random library" in {c.name for c in pooled.contenders}
@@ -281,12 +276,10 @@ def test_an_unknown_optimum_falls_back_to_the_best_known(library):
     for trial in (part, none):
         assert "optimum" not in {c.name for c in trial.contenders}
         for one in trial.contenders:
-            assert np.isfinite([one.mean_loss, one.worst_loss, one.mean_percent]).all()
+            assert np.isfinite([one.mean_percent, one.worst_percent]).all()
             assert one.refused == 0
     # Losses against the best of the contenders are no larger than against the optimum.
-    assert none.contenders[0].mean_loss <= part.contenders[0].mean_loss
-    assert part.contenders[0].mean_loss <= whole.contenders[0].mean_loss
+    assert none.contenders[0].mean_percent <= part.contenders[0].mean_percent
+    assert part.contenders[0].mean_percent <= whole.contenders[0].mean_percent
     assert none.reference == "the best of all contenders"
     assert "where it is known" in part.reference
-    assert any("known at" in note for note in part.notes)
-    assert any("not known" in note for note in none.notes)

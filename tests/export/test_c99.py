@@ -77,7 +77,8 @@ def test_float_selects_exactly_as_python_does_for_the_float(kind, tmp_path):
 def _near_borders(library, kind):
     """Neighbours of borders, where rounding would show, in float."""
     arrays = library.regions.arrays()
-    edges = arrays["borders_0"] if kind == "grid" else np.unique(arrays["cut"])
+    edges = arrays["borders_0" if kind == "grid" else "box_low"]
+    edges = np.unique(edges if edges.ndim == 1 else edges[:, 0])
     close = np.tile(library.regions.centres[:1], (3 * len(edges), 1)).astype(np.float32)
     near = edges.astype(np.float32)
     close[:, 0] = np.concatenate(
@@ -144,22 +145,18 @@ def test_rounded_gains_are_guaranteed_only_if_rounding_changes_nothing(tmp_path)
         networks(4, "clip", "relu", action_low=-0.5, action_high=0.25),
         networks(4, "clip", "tanh", hidden=(5,)),
         networks(4, "squash", hidden=(), action_low=-1.0, action_high=3.0),
-        tables(4),
     ],
-    ids=["argmax", "clip-relu", "clip-free", "squash-linear", "table"],
+    ids=["argmax", "clip-relu", "clip-free", "squash-linear"],
 )
-def test_networks_and_tables(stack, precision, tmp_path):
+def test_networks(stack, precision, tmp_path):
     library = grid_library(stack)
     rng = np.random.default_rng(0)
     rows = rng.uniform(library.low, library.high, (200, 2)).astype(np.float32)
     seen = rng.standard_normal((200, 4)).astype(np.float32)
-    if stack.kind == "tabular":
-        seen = rng.integers(0, 7, (200, 1)).astype(np.float32)
     policy, *_, acted = run_c(library, tmp_path, rows, seen, precision=precision)
     chosen = library.select(rows.astype(np.float64))
     assert (policy == chosen.policy).all()
-    given = seen[:, 0].astype(int) if stack.kind == "tabular" else seen
-    expected = np.reshape(library.act_as(chosen.policy, given), (200, -1))
+    expected = np.reshape(library.act_as(chosen.policy, seen), (200, -1))
     # Networks are float32 in Python; libm and NumPy differ in the last bits of tanh.
     np.testing.assert_allclose(acted, expected, atol=2e-5)
 
@@ -248,31 +245,26 @@ def test_mistakes_are_named():
         c99_files(ts.library(table, [0], ts.Question("regret", epsilon=0.5)))
 
 
-def test_units_survive_in_the_header():
-    for text, ascii_text in {
-        "kg m²": "kg m^2", "s⁻¹": "s^-1", "N·m/rad": "N*m/rad", "µm": "um", "μs": "us",
-        "°C": "degC", "Ω": "Omega", "\u2126": "Ohm", "J₀ [m³]": "J_0 [m^3]",
-        "μ ≤ ½": "mu <= 1/2", "größe": "gro<U+00DF>e", "α̇": "alpha<U+0307>",
-        "why?": "why?", "a??/b": "a? ?/b", "*/": "* /", "a\\": "a/",
+def test_units_survive_in_the_header(tmp_path):
+    for text, safe in {
+        "kg m²": "kg m²", "µm": "µm", "why?": "why?", "a??/b": "a? ?/b", "*/": "* /",
+        "/*": "/ *", "a\\": "a/", "a\nb": "a b", "a\u202eb\x00c": "a b c",
     }.items():  # fmt: skip
-        assert comment(text) == ascii_text
-        assert comment(text).isascii()
+        assert comment(text) == safe
     space = ts.Points(["J"], [[1.0], [2.0]])
     library = ts.PolicyLibrary.from_policies(["a", "b"], space)
     header = c99_files(replace(library, units=("kg m²",)))["library.h"].decode()
-    assert " *   context[0]: J [kg m^2], from 1 to 2" in header
+    assert " *   context[0]: J [kg m²], from 1 to 2" in header
 
 
 def test_policies_that_draw_are_not_played_as_others():
     """A proof about random actions says nothing about the most probable ones."""
     drawing = TabularPolicy(np.full((4, 7, 3), 1 / 3))
     library = grid_library(drawing)
-    for act in (
-        lambda: c99_files(library),
-        lambda: library.act([0.0, 1.0], 2),
-    ):
-        with pytest.raises(InvalidInputError, match="draw their actions at random"):
-            act()
+    with pytest.raises(InvalidInputError, match="draw their actions at random"):
+        library.act([0.0, 1.0], 2)
+    with pytest.raises(InvalidInputError, match="of kind 'tabular'"):
+        c99_files(library)
     estimate = made(library.regions, drawing, "clamp", "nodes", "estimate")
     assert estimate.act([0.0, 1.0], 2) == 0
     assert grid_library(tables(4)).act([0.0, 1.0], 2) in (0, 1, 2)

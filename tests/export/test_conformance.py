@@ -97,7 +97,7 @@ def run_tables(folder, contexts, seen, *, whole_cells=False):
     status = np.where(inside & known, statuses[region], status)
     refused = ~finite | (policy < 0)
     contract = json.loads((folder / "contract.json").read_text())
-    if contract["selection"]["outside"].startswith("no policy"):
+    if contract["selection"]["outside"].startswith("nothing"):
         refused |= ~inside
     return np.where(refused, -1, policy), np.where(refused, 3, status), None
 

@@ -1,11 +1,13 @@
 """The gain schedule of python-control as a view of a library."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError
-from taskspace.export.control import schedule_arrays
+from taskspace.export import schedule_arrays
 from taskspace.policies import LinearGain
 from taskspace.systems import PythonPolicies
 from tests.deploy.helpers import MAKERS, gains, msd, networks
@@ -53,11 +55,12 @@ def test_a_model_is_not_called_as_a_policy():
 
 def test_mistakes_are_named():
     named = ts.PolicyLibrary.from_policies(["a"], ts.Points(["k"], [1.0]))
-    gaps = ts.PolicyLibrary.from_policies(gains(2), ts.Grid(k=(0, 2, 3)), [0, 1, -1])
+    gaps = ts.PolicyLibrary.from_policies(gains(3), ts.Grid(k=(0, 2, 3)))
+    gaps = replace(gaps, regions=replace(gaps.regions, policy=np.array([0, 1, -1])))
     for library, says in (
-        (MAKERS["grid"](networks(4)), "holds mlp"),
-        (named, "holds names"),
-        (gaps, "refuses 1 of them"),
+        (MAKERS["grid"](networks(4)), "has mlp"),
+        (named, "has names"),
+        (gaps, "1 nodes without a policy"),
         (MAKERS["boxes"](gains(4)), "has boxes"),
         (MAKERS["points"](gains(4)), "has boxes"),
         (MAKERS["grid"](gains(4)), "has logarithmic axes"),

@@ -8,7 +8,7 @@ import pytest
 from scipy.io import loadmat
 
 import taskspace as ts
-from taskspace.deploy.files import load_library
+from taskspace.deploy import PolicyLibrary
 from taskspace.errors import InvalidInputError
 from taskspace.export import (
     PidRunner,
@@ -42,7 +42,7 @@ def library():
 
 def test_folder_and_tables_hold_the_parameters(library, tmp_path):
     library.save(tmp_path / "folder")
-    again = load_library(tmp_path / "folder")
+    again = PolicyLibrary.load(tmp_path / "folder")
     assert isinstance(again.policies, LinearController)
     for name, array in library.policies.arrays().items():
         assert (again.policies.arrays()[name] == array).all()

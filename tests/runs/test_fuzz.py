@@ -15,8 +15,8 @@ import pytest
 
 from taskspace._util.files import read_sealed, write_sealed
 from taskspace.cover import Cover, minimum_cover
-from taskspace.deploy import load_library
-from taskspace.deploy.files import _digest
+from taskspace.deploy import PolicyLibrary
+from taskspace.deploy.files import digest
 from taskspace.errors import DamagedFileError, InvalidInputError, TaskspaceError
 from taskspace.questions import Question
 from taskspace.runs import Experiment, RunFolder, run_experiment, run_selection
@@ -217,10 +217,10 @@ def test_many_damaged_covers(finished, tmp_path, seed):
 
 def facts(folder):
     """What a library says and does."""
-    made = replace(load_library(folder), outside="clamp")
+    made = replace(PolicyLibrary.load(folder), outside="clamp")
     chosen = made.select(np.random.default_rng(0).uniform(0.1, 8.0, (50, 2)))
     arrays = {k: v.tobytes() for k, v in made.policies.arrays().items()}
-    said = made.guarantee, made.entries, made.names, made.units, made.fixed, made.rule
+    said = made.guarantee, made.entries, made.names, made.units, made.fixed
     return np.asarray(chosen.policy).tolist(), arrays, said
 
 
@@ -386,7 +386,7 @@ def forge_files(finished, folder, seed, n):
         forged = disturbed(parts, rng)
         if isinstance(forged, dict):
             forged["files"] = record["files"]
-            forged["checksum"] = _digest(forged)
+            forged["checksum"] = digest(forged)
         (bad / "library" / "library.json").write_text(json.dumps(forged))
         for words in (
             ("verify", bad / "c.json", finished),

@@ -7,7 +7,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import certify
-from taskspace.deploy.files import contract, load_library, save_library
+from taskspace.deploy import PolicyLibrary
 from taskspace.errors import InvalidInputError
 from taskspace.export.c99 import c99_files
 from taskspace.policies import LinearGain
@@ -134,9 +134,9 @@ def test_library_contract_and_header_say_it(tmp_path):
             ts.Study.of(table, system=system, policies=gains), cover, question
         )
         assert f"{AVERAGE}diag(0.01, 4)" in made.guarantee.statement.replace("C", "c")
-        read = load_library(save_library(made, tmp_path / str(number)))
+        read = PolicyLibrary.load(made.save(tmp_path / str(number)))
         for library in (made, read):
-            says = contract(library)
+            says = library.contract()
             assert says["objective"] == json.loads(
                 json.dumps(system.objective.to_dict())
             )

@@ -66,9 +66,10 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--tracking-time": "leave it out: the integral stops at a limit",
         "--cost-factor": "--switching proves stability while contexts move",
         "--method": "save a cover (taskspace cover --method) and name it with --cover",
-        "--rule": "make it in Python: ts.library(study, cover, rule=...)",
+        "--rule": "leave it out: of the policies that serve, the best one is used",
     },
     "evaluate": {
+        "--run": "name the run in place of the system",
         "--drift": "stability while the context moves is proven by export --switching",
         "--networks": _NETWORKS,
         "--network-steps": _NETWORKS,

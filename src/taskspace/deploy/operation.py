@@ -7,69 +7,15 @@ import numpy as np
 
 from taskspace._util.arrays import Numbers
 from taskspace.certificates.boxes.enclosures import Boxes
-from taskspace.certificates.operation.certify import (
-    OperationCertificate,
-    certify_operation,
-)
+from taskspace.certificates.operation.certify import certify_operation
 from taskspace.certificates.operation.decay import GainLoops
 from taskspace.certificates.proof_subject import contexts_of_comparison, describe_system
-from taskspace.deploy.base import PolicyLibrary, full_contexts, require_coordinates
-from taskspace.deploy.regions import BoxRegions, GridRegions
+from taskspace.deploy.policies import PolicyLibrary
+from taskspace.deploy.regions import GridRegions
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
-
-
-def certify_library_operation(
-    library: PolicyLibrary,
-    system: System,
-    *,
-    hysteresis: float = 0.02,
-    constant: Sequence[str] = (),
-    time_limit: float = 60.0,
-) -> OperationCertificate:
-    """Prove what holds of a library while contexts move and policies are switched.
-
-    Args:
-        library: of linear gains.
-        system: the linear family that they control; it must be the one that the
-            library was made for.
-        hysteresis: of the selector, a share of the width of each axis: a policy may be
-            held so far beyond its region.
-        constant: axes that do not change while the plant runs, though their values are
-            not known: the stiffness of one machine.
-        time_limit: processor seconds.
-    """
-    if not isinstance(system, LinearSystem) or not isinstance(
-        library.policies, LinearGain
-    ):
-        raise InvalidInputError(
-            "Switching is proven for linear plants and gains, but got "
-            f"{type(system).__name__} with {type(library.policies).__name__}."
-        )
-    _check_plant(library, system)
-    for name in constant:
-        if name not in library.names:
-            raise UnknownNameError("context axis", name, library.names)
-    boxes, which, share = used_boxes(library, hysteresis)
-    ends = boxes.low, boxes.high
-    full = Boxes(*(full_contexts(library, system, x) for x in ends))
-    where = "within the range"
-    if share < 1:
-        percent = np.floor(1000 * share) / 10
-        where = (
-            f"within the regions of the policies ({percent:g} % of the range; "
-            "elsewhere there is no policy and nothing is said)"
-        )
-    band = hysteresis * (library.high - library.low)
-    return certify_operation(
-        GainLoops(system, library.policies.gain, full, which),
-        where=where,
-        constant=constant,
-        band=dict(zip(library.names, band.tolist(), strict=True)),
-        time_limit=time_limit,
-    )
 
 
 def with_operation(
@@ -82,28 +28,51 @@ def with_operation(
 ) -> PolicyLibrary:
     """Return the library with what is proven of switching in its guarantee.
 
-    Where nothing is proven, the guarantee says nothing about switching; the reason is
-    a note of the library.
+    Where nothing is proven, the guarantee says nothing about switching, and
+    `guarantee.values["operation"]` has the reason.
 
     Args:
         library: of linear gains.
-        system: the linear family that they control.
-        hysteresis: of the selector, a share of the width of each axis.
-        constant: axes that do not change while the plant runs.
+        system: the linear family that they control; it must be the one that the
+            library was made for.
+        hysteresis: of the selector, a share of the width of each axis: a policy may be
+            held so far beyond its region.
+        constant: axes that do not change while the plant runs, though their values are
+            not known: the stiffness of one machine.
         time_limit: processor seconds.
     """
-    proven = certify_library_operation(
-        library,
-        system,
-        hysteresis=hysteresis,
+    policies = library.policies
+    if not isinstance(system, LinearSystem) or not isinstance(policies, LinearGain):
+        raise InvalidInputError(
+            "Switching is proven for linear plants and gains, but got "
+            f"{type(system).__name__} with {type(policies).__name__}."
+        )
+    library.require_coordinates("Switching needs contexts with coordinates")
+    _check_plant(library, system)
+    for name in constant:
+        if name not in library.names:
+            raise UnknownNameError("context axis", name, library.names)
+    boxes, which, share = used_boxes(library, hysteresis)
+    full = Boxes(*(library.full_contexts(system, x) for x in (boxes.low, boxes.high)))
+    where = "within the range"
+    if share < 1:
+        percent = np.floor(1000 * share) / 10
+        where = (
+            f"within the regions of the policies ({percent:g} % of the range; "
+            "elsewhere there is no policy and nothing is said)"
+        )
+    band = hysteresis * (library.high - library.low)
+    proven = certify_operation(
+        GainLoops(system, policies.gain, full, which),
+        where=where,
         constant=constant,
+        band=dict(zip(library.names, band.tolist(), strict=True)),
         time_limit=time_limit,
     )
-    values = {k: v for k, v in library.guarantee.values.items() if k != "operation"}
-    if proven.mode == "none":
-        values["operation"] = {"mode": "none", "why": proven.statement}
-    else:
-        values["operation"] = proven.to_dict() | {"hysteresis": hysteresis}
+    operation = {"mode": "none", "why": proven.statement}
+    if proven.mode != "none":
+        operation = proven.to_dict() | {"hysteresis": hysteresis}
+    values = {**library.guarantee.values, "operation": operation}
     return replace(library, guarantee=replace(library.guarantee, values=values))
 
 
@@ -120,7 +89,6 @@ def used_boxes(
         The boxes, dilated by the error of the measured context and the hysteresis; the
         policy of each; and the share of the range in which there is a policy.
     """
-    require_coordinates(library, "Switching needs contexts with coordinates")
     regions = library.regions
     if isinstance(regions, GridRegions):
         ends = zip(regions.values, regions.borders, strict=True)
@@ -129,7 +97,6 @@ def used_boxes(
         high = np.meshgrid(*(e[1:] for e in edges), indexing="ij")
         boxes = Boxes(*(np.stack([x.ravel() for x in y], -1) for y in (low, high)))
     else:
-        assert isinstance(regions, BoxRegions)
         boxes = Boxes(regions.box_low, regions.box_high)
     is_used = regions.policy >= 0
     width = library.high - library.low
@@ -154,8 +121,7 @@ def _check_plant(library: PolicyLibrary, system: System) -> None:
     if made_for is None:
         return
     ends = contexts_of_comparison(library.low, library.high)
-    rows = full_contexts(library, system, ends)
-    now = describe_system(system, rows)
+    now = describe_system(system, library.full_contexts(system, ends))
     changed = [name for name in made_for if made_for[name] != now.get(name)]
     if changed:
         raise InvalidInputError(

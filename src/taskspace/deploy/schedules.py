@@ -7,10 +7,9 @@ context is `INSIDE`. All of this is about a context that stays as it is: nothing
 proven about one that changes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,25 +19,13 @@ from taskspace._util.words import round_to_side
 from taskspace.certificates import CertifyResult
 from taskspace.deploy.base import (
     Guarantee,
+    Library,
     Outside,
     Status,
-    check_served,
-    context_rows,
-    measured_range,
-    span,
+    check_observation,
+    gain_action,
 )
-from taskspace.deploy.files import (
-    FORMAT_VERSION,
-    OUTSIDE_WORDS,
-    SCHEDULE_FORMAT,
-    checked_files,
-    csv_text,
-    json_bytes,
-    read_manifest,
-    versions,
-    write_library,
-)
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.schedules.parameters import PI, PID
@@ -70,7 +57,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, eq=False)
-class ScheduleLibrary:
+class ScheduleLibrary(Library):
     """An interpolated schedule to deploy, and what is known of it.
 
     Args:
@@ -95,19 +82,18 @@ class ScheduleLibrary:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        if self.outside not in get_args(Outside):
-            raise UnknownNameError("behaviour outside", self.outside, get_args(Outside))
         self.schedule.check()
-        if {len(self.low), len(self.high), len(self.units)} != {len(self.names)}:
-            raise InvalidInputError(
-                f"There must be one end and one unit for each of {len(self.names)} "
-                f"axes, but got {self.low}, {self.high} and {self.units}."
-            )
+        self.check()
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of the context axes."""
         return self.schedule.names
+
+    @property
+    def size(self) -> int:
+        """Number of vertices."""
+        return self.schedule.size
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -115,14 +101,10 @@ class ScheduleLibrary:
         return self.schedule.structure.names
 
     @property
-    def question(self) -> Question | None:
-        """What the library answers."""
-        return self.guarantee.question
-
-    @property
-    def measured_range(self) -> tuple[Array, Array]:
-        """Ends of the contexts that may be measured: the range, wider by the error."""
-        return measured_range(self.question, self.names, self.low, self.high)
+    def vertices(self) -> Array:
+        """Contexts of the breakpoints, `(vertex, axis)`."""
+        mesh = np.meshgrid(*self.schedule.breakpoints.values(), indexing="ij")
+        return np.stack([x.reshape(-1) for x in mesh], 1)
 
     @property
     def signal_sizes(self) -> tuple[int, int] | None:
@@ -132,14 +114,6 @@ class ScheduleLibrary:
             return None
         return structure.shape[1], structure.shape[0]
 
-    def rows(self, context: Any) -> Array:
-        """Return contexts as rows in the order of `names`.
-
-        Args:
-            context: see `select`.
-        """
-        return context_rows(self.names, self.fixed, context)
-
     def select(self, context: Any) -> Lookup:
         """Return the numbers at a context, and what is known there.
 
@@ -147,24 +121,21 @@ class ScheduleLibrary:
             context: one context, a mapping by name or a row; or many, an array
                 `(context, axis)`.
         """
-        rows = self.rows(context)
-        flat = rows.reshape(-1, len(self.names))
-        low, high = self.measured_range
-        finite = np.isfinite(flat).all(1)
-        inside = finite & ((flat >= low) & (flat <= high)).all(1)
-        numbers = self.schedule.numbers_at(np.clip(flat, low, high))
+        given = self.rows(context)
+        rows = given.reshape(-1, len(self.names))
+        finite, inside = self.finite_inside(rows)
+        numbers = self.schedule.numbers_at(np.clip(rows, *self.measured_range))
         known = np.int64(self.guarantee.status)
         status = np.where(inside, known, np.int64(Status.OUTSIDE))
         refused = ~finite if self.outside == "clamp" else ~inside
         numbers[refused], status[refused] = np.nan, Status.REFUSED
-        if rows.ndim == 1:
+        if given.ndim == 1:
             return Lookup(numbers[0], Status(int(status[0])))
-        return Lookup(
-            numbers.reshape(*rows.shape[:-1], -1), status.reshape(rows.shape[:-1])
-        )
+        shape = given.shape[:-1]
+        return Lookup(numbers.reshape(*shape, -1), status.reshape(shape))
 
     def act(self, context: Any, observation: ArrayLike) -> Array:
-        """Return the action u = −K(θ) x, added up in the order of the exported C.
+        """Return the action u = −K(θ) x.
 
         Args:
             context: one context or many, as in `select`.
@@ -179,130 +150,30 @@ class ScheduleLibrary:
                 "PI and PID controllers have states, so one observation gives no "
                 f"action. select gives {', '.join(self.numbers)} for your own step."
             )
-        if seen.shape[-1:] != sizes[:1]:
-            raise InvalidInputError(
-                f"An observation must have {sizes[0]} numbers, but got shape "
-                f"{seen.shape}."
-            )
+        check_observation(seen, sizes[0])
         chosen = self.select(context)
-        check_served(self, chosen, context)
-        gain = -chosen.numbers.reshape(*chosen.numbers.shape[:-1], *sizes[::-1])
-        action = gain[..., 0] * seen[..., :1]
-        for j in range(1, sizes[0]):
-            action = action + gain[..., j] * seen[..., j : j + 1]
-        return action
+        self.check_served(chosen.status, context)
+        gains = chosen.numbers.reshape(*chosen.numbers.shape[:-1], *sizes[::-1])
+        return gain_action(gains, seen)
 
-    def contract(
-        self, *, command: str | None = None, notes: Sequence[str] = ()
-    ) -> dict[str, Any]:
-        """Return what the library takes, gives and promises, as plain JSON values.
-
-        Args:
-            command: what was typed to make it.
-            notes: what else its users must know.
-        """
-        axes = zip(self.names, self.units, self.low, self.high, strict=True)
-        context: list[dict[str, Any]] = [
-            {"name": n, "unit": u, "low": float(a), "high": float(b)}
-            for n, u, a, b in axes
-        ]
-        if self.question is not None and self.question.error is not None:
-            errors = self.question.error.to_dict()
-            for axis in context:
-                axis["error"] = errors.get(axis["name"], 0.0)
-        is_proven = self.guarantee.status == Status.GUARANTEED
-        word = "where the status is guaranteed, and nowhere else"
+    def terms(self) -> dict[str, Any]:
+        """Return the parts of the contract that a schedule has."""
+        breakpoints = self.schedule.breakpoints.items()
         return {
-            "format": "taskspace-contract",
-            "version": 1,
-            "inputs": {"context": context, "fixed": dict(self.fixed)},
-            "outputs": {
-                "numbers": list(self.numbers),
-                "status": {s.name.lower(): int(s) for s in Status},
-            },
-            "look_up": {
+            "inputs": {},
+            "outputs": {"numbers": list(self.numbers)},
+            "selection": {
                 "law": "multilinear between breakpoints, the last axis first; constant "
                 "beyond the first and the last breakpoint",
+                "kind": "schedule",
                 "interpolation": dict(self.schedule.interpolation),
-                "breakpoints": {
-                    n: x.tolist() for n, x in self.schedule.breakpoints.items()
-                },
-                "outside": OUTSIDE_WORDS[self.outside].replace("policy", "numbers"),
-                "not_finite": "no numbers (status refused)",
+                "breakpoints": {name: x.tolist() for name, x in breakpoints},
             },
-            "guarantee": self.guarantee.to_dict()
-            | {"applies": word if is_proven else "to no single context"},
             "drift": DRIFT,
-            "arithmetic": "double",
-            "notes": list(notes),
-            "made": {
-                "command": command,
-                "versions": versions(),
-                "provenance": dict(self.provenance),
-            },
         }
-
-    def table(self) -> tuple[list[str], list[list[float]]]:
-        """Return the vertices as a header and rows: breakpoints, then numbers."""
-        mesh = np.meshgrid(*self.schedule.breakpoints.values(), indexing="ij")
-        numbers = self.schedule.gains.reshape(self.schedule.size, -1)
-        rows = np.column_stack([*(x.reshape(-1) for x in mesh), numbers])
-        return [*self.names, *self.numbers], rows.tolist()
-
-    def save(self, folder: str | Path, *, command: str | None = None) -> Path:
-        """Write the library as a folder: `library.json`, the contract and a CSV.
-
-        Args:
-            folder: a folder that does not exist or is empty.
-            command: what was typed to make it, kept in the contract.
-        """
-        files = {
-            "contract.json": json_bytes(self.contract(command=command)),
-            "schedule.csv": csv_text(*self.table()).encode(),
-        }
-        record = {
-            "format": SCHEDULE_FORMAT,
-            "version": FORMAT_VERSION,
-            "schedule": self.schedule.to_dict(),
-            "low": self.low.tolist(),
-            "high": self.high.tolist(),
-            "units": list(self.units),
-            "outside": self.outside,
-            "fixed": dict(self.fixed),
-            "guarantee": self.guarantee.to_dict(),
-            "provenance": dict(self.provenance),
-        }
-        return write_library(folder, record, files)
-
-    @staticmethod
-    def load(folder: str | Path) -> "ScheduleLibrary":
-        """Load the library that `save` wrote; refuse one that was changed.
-
-        Args:
-            folder: the folder.
-        """
-        folder = Path(folder)
-        record = read_manifest(folder, SCHEDULE_FORMAT)
-        try:
-            checked_files(folder, record["files"])
-            return ScheduleLibrary(
-                Schedule.from_dict(record["schedule"]),
-                np.array(record["low"], np.float64),
-                np.array(record["high"], np.float64),
-                Guarantee.from_dict(record["guarantee"]),
-                tuple(record["units"]),
-                record["outside"],
-                record["fixed"],
-                record["provenance"],
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidInputError(
-                f"{folder} must be a library written by taskspace, but it cannot be "
-                f"read: {error!r}."
-            ) from error
 
     def __repr__(self) -> str:
-        return f"ScheduleLibrary({self.schedule!r}, {span(self)})"
+        return f"ScheduleLibrary({self.schedule!r}, {self.span})"
 
 
 def schedule_library(
@@ -323,9 +194,7 @@ def schedule_library(
         outside: `"refuse"` or `"clamp"`.
         provenance: where the study comes from.
     """
-    if proof is not None:
-        question = question or proof.question
-    question = question or schedule.question
+    question = question or (proof.question if proof else None) or schedule.question
     if question is None:
         raise InvalidInputError(
             "A library must know what its schedule answers, e.g. "

@@ -7,8 +7,8 @@ against the optimum of that context where that is known, or against the best of 
 contenders there. A context that one contender refuses counts for none.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
@@ -17,12 +17,8 @@ from numpy.typing import NDArray
 from scipy.interpolate import RegularGridInterpolator
 
 from taskspace._util.arrays import Array, Mask, Numbers
-from taskspace.deploy.base import (
-    PolicyLibrary,
-    Status,
-    full_contexts,
-    require_coordinates,
-)
+from taskspace.deploy.base import Status
+from taskspace.deploy.policies import PolicyLibrary
 from taskspace.deploy.regions import BoxRegions
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
@@ -34,11 +30,10 @@ from taskspace.systems.linear import LinearSystem
 N_RANDOM = 10
 # Corners of the range that are tried at most: those of eight axes.
 MAX_CORNERS = 256
-OWN = "library, best choice"
 OPTIMUM = "optimum"
 
 Scores = dict[str, tuple[int, Array]]
-"""By contender: its number of policies, and J `(repeat, context)`."""
+"""By contender: its number of policies, and J at each context."""
 
 
 @dataclass(frozen=True)
@@ -49,32 +44,24 @@ class Contender:
         name: what it is.
         n_policies: how many policies it holds; 0 for one per context.
         mean_performance: mean J over the drawn contexts.
-        mean_loss: mean of reference − J; infinite where it failed somewhere.
-        worst_loss: largest reference − J of all contexts that were tried.
-        mean_percent: mean loss in percent of the reference.
-        worst_percent: largest loss in percent of all contexts that were tried.
+        mean_percent: mean of reference − J, in percent of the reference; infinite
+            where it failed somewhere.
+        worst_percent: the largest of all contexts that were tried.
         failed: share of the drawn contexts where J is −inf.
         refused: share of the drawn contexts for which it gave no policy; they count
             in no other number, of no contender.
         within: share of the drawn contexts served within the library's ε, None if
             there is no question.
-        n_repeats: of how many draws this is the one in the middle, by mean J.
-        spread: least and largest `mean_performance`, `mean_percent`, `worst_percent`
-            and `within` of all of them; empty for one.
     """
 
     name: str
     n_policies: int
     mean_performance: float
-    mean_loss: float
-    worst_loss: float
     mean_percent: float
     worst_percent: float
     failed: float
     refused: float
     within: float | None
-    n_repeats: int = 1
-    spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,8 +72,6 @@ class Trial:
         n_contexts: how many contexts were drawn.
         n_tried: how many were tried with corners and nodes.
         n_compared: those of them that no contender refused.
-        seed: of the draw.
-        noise: standard deviation of the measured context, in widths of the range.
         reference: what losses are against.
         contenders: the library first.
         applied: share of the drawn contexts that the guarantee, or the estimate, spoke
@@ -94,7 +79,6 @@ class Trial:
         spoken: of how many contexts that were tried it spoke.
         held: share of those where it was kept; None if it never spoke.
         violations: contexts where it spoke and was not kept.
-        outside: share of the drawn contexts that were measured outside the range.
         notes: what could not be had, and why.
         n_measured: guaranteed measurements at the ends of the error that were tried.
         n_broken: those whose policy does not serve the true context.
@@ -103,15 +87,12 @@ class Trial:
     n_contexts: int
     n_tried: int
     n_compared: int
-    seed: int
-    noise: float
     reference: str
     contenders: tuple[Contender, ...]
     applied: float
     spoken: int
     held: float | None
     violations: int
-    outside: float
     notes: tuple[str, ...] = ()
     n_measured: int = 0
     n_broken: int = 0
@@ -119,7 +100,7 @@ class Trial:
     @property
     def line(self) -> str:
         """The worst losses of the table in one sentence; empty if none compare."""
-        rows = [c for c in self.contenders if c.name not in (OWN, OPTIMUM)]
+        rows = [c for c in self.contenders if c.name != OPTIMUM]
         if not self.n_compared:
             return ""
         lost = [f"{c.name} ({c.n_policies}) {_percent(c.worst_percent)}" for c in rows]
@@ -128,6 +109,33 @@ class Trial:
             f"Worst loss of {self.n_compared:,} contexts tried, against "
             f"{self.reference}: {', '.join(lost)}. Least: {least}."
         )
+
+    def sentences(self, word: str) -> list[tuple[bool, str]]:
+        """Return what came out in sentences, and whether each tells of a failure.
+
+        Args:
+            word: what the library has, a `"guarantee"` or an `"estimate"`.
+        """
+        said = [(False, f"The {word} spoke of none of these contexts.")]
+        if self.held is not None:
+            sentence = (
+                f"The {word} spoke of {self.spoken:,} of {self.n_tried:,} contexts "
+                f"tried and was kept at {self.spoken - self.violations:,} of them."
+            )
+            said = [(self.violations > 0, sentence)]
+        if refused := self.contenders[0].refused:
+            sentence = (
+                f"The library refused {100 * refused:.3g} % of the drawn contexts; "
+                "they are left out of every row."
+            )
+            said.append((False, sentence))
+        if self.n_measured:
+            sentence = (
+                f"Measured at the ends of the error, {self.n_measured:,} contexts were "
+                f"guaranteed; kept at {self.n_measured - self.n_broken:,} of them."
+            )
+            said.append((self.n_broken > 0, sentence))
+        return [*said, (False, self.line)] if self.line else said
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; infinite numbers stay infinite."""
@@ -159,7 +167,8 @@ def try_library(
         noise: standard deviation of the measured context, as a share of the width of
             each axis (of its logarithm); the library selects by what is measured.
         pool: other policies to make uniform and random libraries of: the contexts they
-            were made for, and a stack with one leading dim. Linear systems need none.
+            were made for, and a stack with one leading dim. Linear systems with gains
+            of the state need none.
 
     Examples:
         >>> import taskspace as ts
@@ -175,11 +184,12 @@ def try_library(
         raise InvalidInputError(
             "A trial plays policies, but this library holds names only."
         )
-    require_coordinates(library, "A trial draws contexts from a range")
-    if not 0 <= noise < np.inf:
-        raise InvalidInputError(f"noise >= 0 must hold, but got noise={noise}.")
-    if n_contexts < 1:
-        raise InvalidInputError(f"n_contexts >= 1 must hold, but got {n_contexts}.")
+    library.require_coordinates("A trial draws contexts from a range")
+    if not (0 <= noise < np.inf and n_contexts >= 1):
+        raise InvalidInputError(
+            "noise >= 0 and n_contexts >= 1 must hold, but got "
+            f"noise={noise} and n_contexts={n_contexts}."
+        )
     rng = np.random.default_rng(seed)
     reach = Reach(library.low, library.high, np.array(library.log_axes, bool))
     drawn = reach.at(rng.random((n_contexts, len(reach.low))))
@@ -189,20 +199,18 @@ def try_library(
     if noise > 0:
         blur = noise * rng.standard_normal(rows.shape)
         measured = reach.at(reach.share(rows) + blur)
-    contexts = full_contexts(library, system, rows)
+    contexts = library.full_contexts(system, rows)
     chosen = library.select(measured)
     policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
     own = scores_of(system, library.policies, contexts)
-    scores: Scores = {"library": (library.size, _taken(own, policy)[None])}
-    scores[OWN] = (library.size, own.max(0)[None])
-    single = _finite_mean(own[:, is_drawn]).argmax()
-    scores["one policy of it"] = (1, own[single][None])
+    scores: Scores = {"library": (library.size, _taken(own, policy))}
+    scores["one policy of it"] = (1, own[_best_mean(own[:, is_drawn])[-1]])
     notes: list[str] = []
     design = _designer(library, system, reach, pool)
     if design is None:
         notes.append(
             "Uniform and random libraries need policies made for other contexts: give "
-            "the run with --run."
+            "a run in place of the system."
         )
     else:
         seen = np.clip(measured, library.low, library.high)
@@ -213,71 +221,65 @@ def try_library(
             return _taken(played, _nearest(points, seen, reach))
 
         points = uniform_design(reach, library.size)
-        scores["uniform library"] = (len(points), nearest(points)[None])
+        scores["uniform library"] = (len(points), nearest(points))
         shape = library.size, len(reach.low)
-        repeats = [nearest(reach.at(rng.random(shape))) for _ in range(N_RANDOM)]
-        scores["random library"] = (library.size, np.array(repeats))
+        draws = np.array(
+            [nearest(reach.at(rng.random(shape))) for _ in range(N_RANDOM)]
+        )
+        middle = _best_mean(draws[:, is_drawn])[N_RANDOM // 2]
+        scores["random library"] = (library.size, draws[middle])
+        notes.append(f"The random library is the middle one of {N_RANDOM}, by mean J.")
         counts = _counts(library.size, len(reach.low), least=2)
-        if counts is not None and isinstance(system, LinearSystem) and pool is None:
+        is_linear = isinstance(system, LinearSystem)
+        if counts and is_linear and isinstance(library.policies, LinearGain):
             gains = _interpolated(design, reach, counts, seen)
             played = system.home_performance(LinearGain(gains[:, None]), contexts)
-            scores["interpolated gains"] = (int(np.prod(counts)), played[:, 0][None])
-    reference, against = _reference(system, contexts, scores, notes)
+            scores["interpolated gains"] = (int(np.prod(counts)), played[:, 0])
+    reference, against = _reference(system, contexts, scores)
     # The same contexts in every row: what one refuses is left out of all.
-    refused = np.isnan(np.concatenate([s for _, s in scores.values()]))
-    compared: Mask = ~np.asarray(refused.any(0))
-    judge = _Judge(library, system, contexts, reference, compared, is_drawn)
-    contenders = []
-    for name, (size, repeats) in scores.items():
-        index = policy if name == "library" else None
-        judged = [judge.judge(name, size, score, index) for score in repeats]
-        contenders.append(_middle(judged))
+    all_scores = np.array([score for _, score in scores.values()])
+    refused = np.asarray(np.isnan(all_scores).any(0))
+    judge = _Judge(library, system, contexts, reference, ~refused, is_drawn)
+    contenders = [
+        judge.judge(name, size, score, policy if name == "library" else None)
+        for name, (size, score) in scores.items()
+    ]
     spoke = (status == Status.GUARANTEED) | (status == Status.ESTIMATED)
-    served = judge.within(scores["library"][1][0], policy)
+    served = judge.within(scores["library"][1], policy)
     held, violations = None, 0
     if served is not None and spoke.any():
         held, violations = float(served[spoke].mean()), int((~served[spoke]).sum())
     n_measured, n_broken = _try_errors(judge, own, rows)
-    beyond = (measured < library.low) | (measured > library.high)
     return Trial(
         n_contexts=n_contexts,
         n_tried=len(rows),
-        n_compared=int(compared.sum()),
-        seed=seed,
-        noise=noise,
+        n_compared=int((~refused).sum()),
         reference=against,
         contenders=tuple(contenders),
         applied=float(spoke[is_drawn].mean()),
         spoken=int(spoke.sum()),
         held=held,
         violations=violations,
-        outside=float(beyond[is_drawn].max(1).mean()),
         notes=tuple(notes),
         n_measured=n_measured,
         n_broken=n_broken,
     )
 
 
-def _reference(
-    system: System, contexts: Array, scores: Scores, notes: list[str]
-) -> tuple[Array, str]:
+def _reference(system: System, contexts: Array, scores: Scores) -> tuple[Array, str]:
     """Return the J that losses are against, and what it is.
 
-    Where the optimum is known everywhere, it joins the contenders; elsewhere a note
-    says what is known.
+    Where the optimum is known everywhere, it joins the contenders.
     """
-    best = np.nanmax(np.concatenate([score for _, score in scores.values()]), axis=0)
+    best = np.nanmax([score for _, score in scores.values()], axis=0)
     optimum = system.optimum(contexts)
     if optimum is None or np.isnan(optimum).all():
-        notes.append("The optimum of a context is not known for this system.")
         return best, "the best of all contenders"
-    is_known = ~np.isnan(optimum)
-    if is_known.all():
-        scores[OPTIMUM] = (0, optimum[None])
+    if not np.isnan(optimum).any():
+        scores[OPTIMUM] = (0, optimum)
         return optimum, "the optimum of each context"
-    notes.append(f"The optimum is known at {is_known.sum():,} of these contexts.")
     against = "the optimum where it is known, else the best of all contenders"
-    return np.where(is_known, optimum, best), against
+    return np.where(np.isnan(optimum), best, optimum), against
 
 
 def _landmarks(library: PolicyLibrary, n_nodes: int) -> Array:
@@ -305,16 +307,16 @@ def _designer(
     pool: tuple[Points, Policy] | None,
 ) -> Callable[[Array], Policy] | None:
     """Return what makes policies for contexts of the library; None if nothing can."""
-    if pool is not None:
-        space, policies = pool
-        columns = [list(space.names).index(name) for name in library.names]
-        places = space.points[:, columns]
-        return lambda points: policies[_nearest(places, points, reach)]
     if isinstance(system, LinearSystem) and isinstance(library.policies, LinearGain):
         return lambda points: LinearGain(
-            system.optimal_gain(full_contexts(library, system, points))[0]
+            system.optimal_gain(library.full_contexts(system, points))[0]
         )
-    return None
+    if pool is None:
+        return None
+    space, policies = pool
+    columns = [list(space.names).index(name) for name in library.names]
+    places = space.points[:, columns]
+    return lambda points: policies[_nearest(places, points, reach)]
 
 
 def _interpolated(
@@ -385,24 +387,11 @@ def _taken(scores: Array, policy: NDArray[Any]) -> Array:
     return np.where(policy < 0, np.nan, taken)
 
 
-def _finite_mean(scores: Array) -> Array:
-    """Return the mean J of each row; rows that fail somewhere last, by how often."""
+def _best_mean(scores: Array) -> Numbers:
+    """Return the rows in ascending order of mean J; rows that fail often come first."""
     failed = np.isinf(scores).mean(1)
     mean = np.where(np.isfinite(scores), scores, 0.0).mean(1)
-    return np.where(failed > 0, -1e300 * failed, mean)
-
-
-def _middle(repeats: list[Contender]) -> Contender:
-    """Return the one in the middle by mean J, with the spread of all."""
-    order = sorted(repeats, key=lambda one: one.mean_performance)
-    if len(order) == 1:
-        return order[0]
-    spread = {}
-    for name in ("mean_performance", "mean_percent", "worst_percent", "within"):
-        values = [getattr(one, name) for one in order]
-        if None not in values:
-            spread[name] = (min(values), max(values))
-    return replace(order[len(order) // 2], n_repeats=len(order), spread=spread)
+    return np.lexsort([mean, -failed])
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,27 +418,21 @@ class _Judge:
         self, name: str, size: int, score: Array, policy: Numbers | None
     ) -> Contender:
         """Return how a contender did; `policy` is as in `within`."""
-        within, refused = self.within(score, policy), np.isnan(score[self.is_drawn])
-        if within is not None:
-            within = within[self.compared & self.is_drawn]
-        drawn, reference = self.is_drawn[self.compared], self.reference[self.compared]
-        score = score[self.compared]
-        failed = np.isneginf(score)
+        within, is_drawn = self.within(score, policy), self.is_drawn & self.compared
+        reference = self.reference
         with np.errstate(divide="ignore", invalid="ignore"):  # both −inf: it failed
-            loss = np.where(failed, np.inf, reference - score)
-            share = np.where(loss == 0, 0.0, loss / np.abs(reference))
-        percent = np.where(failed, np.inf, 100 * share)
+            percent = 100 * (reference - score) / np.abs(reference)
+        percent = np.where(score == reference, 0.0, percent)
+        percent = np.where(np.isneginf(score), np.inf, percent)
         return Contender(
             name,
             size,
-            _mean(score[drawn]),
-            _mean(loss[drawn]),
-            float(loss.max(initial=-np.inf)),
-            _mean(percent[drawn]),
-            float(percent.max(initial=-np.inf)),
-            _mean(failed[drawn]),
-            float(refused.mean()),
-            None if within is None else _mean(within),
+            _mean(score[is_drawn]),
+            _mean(percent[is_drawn]),
+            float(percent[self.compared].max(initial=-np.inf)),
+            _mean(np.isneginf(score[is_drawn])),
+            _mean(np.isnan(score[self.is_drawn])),
+            None if within is None else _mean(within[is_drawn]),
         )
 
     def within(self, score: Array, policy: Numbers | None = None) -> Mask | None:
@@ -472,11 +455,7 @@ class _Judge:
         """Return where one demand is met, None where that is not known."""
         rule, policies = question.rule, self.library.policies
         if rule.compares_with_home:
-            # Only the library's policies have a home to be compared with.
-            if policy is None or any(not e.context for e in self.library.entries):
-                return None
-            loss = rule.loss(score, self._home_scores()[np.maximum(policy, 0)])
-            return np.where(policy < 0, np.inf, loss) <= question.epsilon
+            return None  # a context off the grid is no source
         if rule.measure != "performance":
             # Another score than J is known of the library's own policies only.
             if policy is None or policies is None:
@@ -487,16 +466,6 @@ class _Judge:
         against = rule.against(best=lambda: self.reference, home=lambda: np.zeros(1))
         with np.errstate(invalid="ignore"):  # refused contexts are NaN: not within
             return rule.served(score, against, question.epsilon)
-
-    def _home_scores(self) -> Array:
-        """Return J of each policy of the library at its own source."""
-        entries, policies = self.library.entries, self.library.policies
-        names = list(entries[0].context)
-        fixed = {n: x for n, x in self.library.fixed.items() if n not in names}
-        rows = [[*(e.context[n] for n in names), *fixed.values()] for e in entries]
-        contexts = self.system.contexts(Points([*names, *fixed], rows))
-        assert policies is not None
-        return self.system.home_performance(policies[:, None], contexts)[:, 0]
 
 
 def _mean(values: NDArray[Any]) -> float:

@@ -21,7 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from taskspace.deploy.base import PolicyLibrary, Status
+from taskspace.deploy.base import Status
+from taskspace.deploy.policies import PolicyLibrary
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, LinearGain
 
@@ -88,16 +89,19 @@ def memoryless(library: PolicyLibrary, what: str) -> PolicyLibrary:
         library: the library.
         what: what has no place for states.
     """
-    stack = library.policies
-    if not isinstance(stack, LinearController):
-        return library
-    if stack.n_states:
+    stack, refused = library.policies, ""
+    if isinstance(stack, LinearController):
+        library = replace(library, policies=LinearGain(stack.D))
+        refused = "controllers with states of their own" if stack.n_states else ""
+    elif stack is not None and library.signal_sizes is None:
+        refused = f"of kind {stack.kind!r}"
+    if refused:
         raise InvalidInputError(
-            f"{what} maps what is measured to an action, but these controllers have "
-            f"states of their own ({stack.n_states}). PI and PID controllers run as C "
-            "with export_pid (--as pid --dt STEP); tables (--as tables) hold them all."
+            f"{what} can be written for gains and networks, but these policies are "
+            f"{refused}. PI and PID controllers run as C with export_pid (--as pid "
+            "--dt STEP); tables (--as tables) hold them all."
         )
-    return replace(library, policies=LinearGain(stack.D))
+    return library
 
 
 def as_estimate(library: PolicyLibrary, about: str, advice: str = "") -> PolicyLibrary:
@@ -108,15 +112,14 @@ def as_estimate(library: PolicyLibrary, about: str, advice: str = "") -> PolicyL
     Args:
         library: the library.
         about: what was judged, and what runs instead.
-        advice: what to do to keep the proof; `{kind}` stands for its kind.
+        advice: what to do to keep the proof.
     """
     values = {k: v for k, v in library.guarantee.values.items() if k != "operation"}
     guarantee = replace(library.guarantee, values=values)
-    if guarantee.status != Status.GUARANTEED:
-        return replace(library, guarantee=guarantee)
-    statement = (
-        f"{guarantee.statement} This is a {guarantee.kind} for {about}, so it is an "
-        f"estimate.{advice.format(kind=guarantee.kind)}"
-    )
-    guarantee = replace(guarantee, kind="estimate", statement=statement)
+    if guarantee.status == Status.GUARANTEED:
+        statement = (
+            f"{guarantee.statement} This is a {guarantee.kind} for {about}, so it is "
+            f"an estimate.{advice}"
+        )
+        guarantee = replace(guarantee, kind="estimate", statement=statement)
     return replace(library, guarantee=guarantee)

@@ -12,31 +12,30 @@ rounds are other gains than those that a proof is about, so with them nothing is
 GUARANTEED, only ESTIMATED.
 """
 
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util.arrays import Array, Numbers
 from taskspace._util.words import round_to_side
-from taskspace.deploy.base import (
-    PolicyLibrary,
-    Status,
-    check_actions,
-    require_coordinates,
-    signal_sizes,
-)
-from taskspace.deploy.files import contract, contract_bytes, write_new
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.deploy.base import Status
+from taskspace.deploy.files import json_bytes, write_new
+from taskspace.deploy.policies import PolicyLibrary
+from taskspace.deploy.regions import GridRegions, Regions
+from taskspace.errors import UnknownNameError
 from taskspace.export.base import as_estimate, exporter, memoryless, require_kind
-from taskspace.export.c99_parts import act_source, policy_tables, region_source
-from taskspace.export.c99_text import Real, comment, fill, integers, reals
-from taskspace.policies import TabularPolicy
-
-N_VECTORS = 48
-"""Random contexts of the self-test."""
+from taskspace.export.c99_text import (
+    N_VECTORS,
+    Real,
+    check_name,
+    comment,
+    contexts_comment,
+    fill,
+    integers,
+    reals,
+)
+from taskspace.policies import LinearGain, Mlp, Policy
 
 
 @exporter("c")
@@ -62,15 +61,11 @@ def export_c99(
     Returns:
         The folder.
     """
-    files = c99_files(
-        library, name=name, precision=precision, hysteresis=hysteresis, command=command
-    )
-    return write_new(folder, files)
+    return write_new(folder, c99_files(library, name, precision, hysteresis, command))
 
 
 def c99_files(
     library: PolicyLibrary,
-    *,
     name: str = "library",
     precision: str = "double",
     hysteresis: float = 0.02,
@@ -89,17 +84,19 @@ def c99_files(
     if precision not in ("double", "float"):
         raise UnknownNameError("precision", precision, ["double", "float"])
     check_name(name)
-    require_coordinates(library, "C code selects by contexts with coordinates")
+    library.require_coordinates("C code selects by contexts with coordinates")
     library.guarantee.check_hysteresis(hysteresis)
-    check_actions(library)
     library = memoryless(library, "The C function of a policy")
-    if library.policies is not None and signal_sizes(library.policies) is None:
-        raise InvalidInputError(
-            "C code can be written for policies of kind linear-gain, mlp and tabular, "
-            f"but these are of kind {library.policies.kind!r}."
-        )
     real = Real(precision)
-    library = _as_rounded(library, real)
+    arrays = [] if library.policies is None else library.policies.arrays().values()
+    if not all(map(real.holds, arrays)):
+        # A proof is about the numbers of the policies, and these are others.
+        library = as_estimate(
+            library,
+            f"the policies in double; here they are rounded to {real.name}",
+            " To keep it, round the policies before they are judged, or export in "
+            "double.",
+        )
     notes = [
         f"Compile with -std=c99; not with -ffast-math. Hysteresis {hysteresis:g} of "
         "the width of each axis in select_held.",
@@ -107,164 +104,215 @@ def c99_files(
     ]
     if precision == "float":
         notes.append("The selection is that of the float context, exactly.")
-    text = contract_bytes(library, command, precision, notes)
+    said = library.contract(command=command, arithmetic=precision, notes=notes)
     return {
-        f"{name}.h": _header(library, name, real).encode(),
+        f"{name}.h": _header(library, name, real, said).encode(),
         f"{name}.c": _source(library, name, real, hysteresis).encode(),
         f"{name}_selftest.c": _selftest(library, name, real).encode(),
-        "contract.json": text,
+        "contract.json": json_bytes(said),
     }
 
 
-def check_name(name: str) -> None:
-    """Refuse a prefix that is no C identifier.
-
-    Args:
-        name: prefix of all names in C.
-    """
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise InvalidInputError(
-            f"name must be a C identifier (letters, digits, _), but got {name!r}."
-        )
-
-
-def _as_rounded(library: PolicyLibrary, real: Real) -> PolicyLibrary:
-    """Return the library, with what may be said of its policies in this precision.
-
-    A proof is about the numbers of the policies. Where rounding changes them, what was
-    proven becomes an estimate, in the status, the header and the contract alike.
-    """
-    policies = library.policies
-    if policies is None or all(map(real.holds, policies.arrays().values())):
-        return library
-    return as_estimate(
-        library,
-        f"the policies in double; here they are rounded to {real.name}",
-        advice=" For a {kind}, round the policies before they are judged, or export in "
-        "double.",
-    )
-
-
-def _header(library: PolicyLibrary, name: str, real: Real) -> str:
+def _header(library: PolicyLibrary, name: str, real: Real, said: dict[str, Any]) -> str:
     """Return the header, which says what the contract says."""
-    upper, said = name.upper(), contract(library)
-    axes = ""
-    for i, axis in enumerate(said["inputs"]["context"]):
-        title = f"{axis['name']} [{axis['unit']}]" if axis["unit"] else axis["name"]
-        ends = f"from {axis['low']:.17g} to {axis['high']:.17g}"
-        axes += f" *   context[{i}]: {comment(title)}, {ends}\n"
-    fixed = "".join(
-        f" *   {comment(key)} is {value:.17g} throughout\n"
-        for key, value in said["inputs"]["fixed"].items()
-    )
-    texts = said["objective"].get("statement", ""), library.guarantee.operation
-    cost = "".join(f" * {comment(text)}\n *\n" for text in texts if text)
-    n_seen, n_actions = signal_sizes(library.policies) or (0, 0)
-    act = ""
-    if library.policies is not None:
-        act = fill("act.h", name=name, upper=upper, n_seen=n_seen, n_actions=n_actions)
-    is_timed = library.guarantee.dwell_time > 0
-    timed = ""
-    if is_timed:
-        dwell = round_to_side(library.guarantee.dwell_time, up=True)
-        timed = fill("timed.h", name=name, upper=upper, dwell_time=dwell)
-    guaranteed, estimated = "never here", "never here"
-    if library.guarantee.status == Status.GUARANTEED:
-        guaranteed = f"by {library.guarantee.kind}"
-    elif library.guarantee.status == Status.ESTIMATED:
-        estimated = "served by estimates, nothing guaranteed"
+    names, guarantee = {"name": name, "upper": name.upper()}, library.guarantee
+    texts = said["objective"].get("statement", ""), guarantee.operation
+    act = timed = ""
+    if library.signal_sizes is not None:
+        n_seen, n_actions = library.signal_sizes
+        act = fill("act.h", n_seen=n_seen, n_actions=n_actions, **names)
+    if guarantee.dwell_time > 0:
+        dwell = round_to_side(guarantee.dwell_time, up=True)
+        timed = fill("timed.h", dwell_time=dwell, **names)
+    said_of = {
+        Status.GUARANTEED: f"by {guarantee.kind}",
+        Status.ESTIMATED: "served by estimates, nothing guaranteed",
+    }
+    known = {guarantee.status: said_of.get(guarantee.status, "")}
     return fill(
         "library.h",
-        name=name,
-        upper=upper,
         real=real.name,
-        statement=comment(said["guarantee"]["statement"]),
-        cost=cost,
-        axes=axes,
-        fixed=fixed,
+        statement=comment(guarantee.statement),
+        cost="".join(f" * {comment(text)}\n *\n" for text in texts if text),
+        contexts=contexts_comment(said),
         outside=comment(said["selection"]["outside"]),
         not_finite=comment(said["selection"]["not_finite"]),
         n_axes=len(library.names),
         n_policies=library.size,
-        **{key.upper(): value for key, value in said["outputs"]["status"].items()},
-        guaranteed=guaranteed,
-        estimated=estimated,
+        guaranteed=known.get(Status.GUARANTEED, "never here"),
+        estimated=known.get(Status.ESTIMATED, "never here"),
         act=act,
-        age=f"\n    {name}_real age; /* time since the last switch */" * is_timed,
+        age=f"\n    {name}_real age; /* time since the last switch */" * bool(timed),
         timed=timed,
+        **names,
+        **{key.upper(): value for key, value in said["outputs"]["status"].items()},
     )
 
 
 def _source(library: PolicyLibrary, name: str, real: Real, hysteresis: float) -> str:
-    upper, regions = name.upper(), library.regions
+    names, regions = {"name": name, "upper": name.upper()}, library.regions
     first, last = library.measured_range
-    low, high = real.up(first), real.down(last)
-    band = real.nearest(hysteresis * (library.high - library.low))
+    located, more = _region_source(regions, real)
     tables = [
-        reals(real, "RANGE_LOW", low),
-        reals(real, "RANGE_HIGH", high),
-        reals(real, "HOLD_BAND", band),
+        reals(real, "RANGE_LOW", real.up(first)),
+        reals(real, "RANGE_HIGH", real.down(last)),
+        reals(
+            real, "HOLD_BAND", real.nearest(hysteresis * (library.high - library.low))
+        ),
         integers("REGION_POLICY", regions.policy),
         integers("REGION_STATUS", library.statuses()),
+        *more,
+        *_policy_tables(library.policies, real),
     ]
     is_timed = library.guarantee.dwell_time > 0
     if is_timed:
-        dwell_time = real.up(np.array([library.guarantee.dwell_time]))
-        tables.append(reals(real, "DWELL_TIME", dwell_time))
-    located, more = region_source(regions, real)
-    refused = {
-        "refuse": "if (!inside) {\n        return found;\n    }",
-        "clamp": "",
-    }[library.outside]
-    parts = [
-        f'#include "{name}.h"\n\n#include <math.h>\n#include <stdint.h>\n',
-        f"typedef {name}_real real;\n",
-        "\n".join(tables + more + policy_tables(library.policies, real)),
-        located,
-        fill(
-            "select.c",
-            name=name,
-            upper=upper,
-            refused=refused,
-        ),
-        act_source(library.policies, name, real),
-        fill(
-            "held.c",
-            name=name,
-            upper=upper,
-            fabs=real.call("fabs"),
-            start="\n    hold->age = 0;" * is_timed,
-            switched="\n        hold->age = 0;" * is_timed,
-        ),
-        fill("timed.c", name=name, upper=upper) if is_timed else "",
+        tables.append(
+            reals(real, "DWELL_TIME", real.up([library.guarantee.dwell_time]))
+        )
+    refuse = "if (!inside) {\n        return found;\n    }"
+    return "\n".join(
+        [
+            f'#include "{name}.h"\n\n#include <math.h>\n#include <stdint.h>\n',
+            f"typedef {name}_real real;\n",
+            "\n".join(tables),
+            located,
+            fill("select.c", refused=refuse * (library.outside == "refuse"), **names),
+            _act_source(library.policies, real, names),
+            fill(
+                "held.c",
+                fabs=real.call("fabs"),
+                start="\n    hold->age = 0;" * is_timed,
+                switched="\n        hold->age = 0;" * is_timed,
+                **names,
+            ),
+            fill("timed.c", **names) if is_timed else "",
+        ]
+    )
+
+
+# --- the map ------------------------------------------------------------------------
+
+
+def _region_source(regions: Regions, real: Real) -> tuple[str, list[str]]:
+    """Return the functions `locate` and `knows`, and the tables that they read."""
+    d = len(regions.low)
+    if isinstance(regions, GridRegions):
+        # One border fewer than values: the last of each axis is padding, never read.
+        borders = [np.append(real.down(b), real.nearest(0.0)) for b in regions.borders]
+        values = [_only_exact(real, value) for value in regions.values]
+        return fill("grid.c", d=d), [
+            integers("AXIS_SIZE", regions.shape),
+            integers("AXIS_FIRST", np.cumsum([0, *regions.shape[:-1]])),
+            reals(real, "NODE", np.concatenate(values)),
+            reals(real, "BORDER", np.concatenate(borders)),
+        ]
+    low, high = regions.open_ends
+    tables = [
+        reals(real, "BOX_LOW", real.down(low)),
+        reals(real, "BOX_HIGH", real.down(high)),
     ]
-    return "\n".join(part for part in parts if part)
+    knows = "boxes_whole.c"
+    if regions.nodes is not None:
+        knows = "boxes_nodes.c"
+        columns = [_only_exact(real, column) for column in regions.nodes.T]
+        tables.append(reals(real, "NODE", np.stack(columns, 1)))
+    return fill("boxes.c", d=d, n=len(low)) + fill(knows, d=d), tables
+
+
+def _only_exact(real: Real, values: NDArray[Any]) -> NDArray[Any]:
+    """Nodes that the precision has exactly; others become a value out of range.
+
+    A context in `float` is never equal to a node that is not a `float`, so what is
+    known at the node is not claimed for a neighbour.
+    """
+    rounded = real.nearest(values)
+    low = real.up(values.min())
+    outside = np.nextafter(low, np.array(-np.inf, low.dtype))
+    return np.where(rounded.astype(np.float64) == values, rounded, outside)
+
+
+# --- policies: gains, networks and tables of actions ------------------------------
+
+
+def _policy_tables(policies: Policy | None, real: Real) -> list[str]:
+    """Return static tables of all policies."""
+    if isinstance(policies, LinearGain):
+        return [reals(real, "GAIN", real.nearest(policies.gain))]
+    if isinstance(policies, Mlp):
+        # One row per policy: all layers, one behind the other.
+        parts = {"WEIGHT": policies.weights, "BIAS": policies.biases}
+        return [
+            reals(real, name, real.nearest(np.hstack([_flat(x) for x in layers])))
+            for name, layers in parts.items()
+        ]
+    return []
+
+
+def _flat(stack: NDArray[Any]) -> NDArray[Any]:
+    return stack.reshape(len(stack), -1)
+
+
+def _act_source(policies: Policy | None, real: Real, names: dict[str, str]) -> str:
+    """Return the functions `act` and `control`."""
+    if policies is None:
+        return ""
+    upper, before = names["upper"], ""
+    if isinstance(policies, Mlp):
+        before, body = fill("layer.c"), _network_body(policies, real)
+    else:
+        body = fill("gain.c", n=f"{upper}_N_OBSERVATIONS", m=f"{upper}_N_ACTIONS")
+    return fill("act.c", before=before, body=body, **names)
+
+
+def _network_body(policies: Mlp, real: Real) -> str:
+    shapes = [w.shape[-2:] for w in policies.weights]
+    sizes = [shapes[0][0], *(n_out for _, n_out in shapes)]
+    low, high = float(policies.action_low), float(policies.action_high)
+    head = {"n_out": sizes[-1], "low": real.literal(low)}
+    if policies.head == "squash":
+        head |= {"tanh": real.call("tanh"), "width": real.literal(high - low)}
+    elif policies.head == "clip":
+        head["high"] = real.literal(high)
+    is_tanh = policies.activation == "tanh"
+    return fill(
+        "network.c",
+        sizes=", ".join(map(str, sizes)),
+        n_layers=len(shapes),
+        n_weights=sum(n_in * n_out for n_in, n_out in shapes),
+        n_biases=sum(sizes[1:]),
+        widest=max(sizes[1:]),
+        activation=f"{real.call('tanh')}(out[i])"
+        if is_tanh
+        else "out[i] > 0 ? out[i] : 0",
+        head=fill(f"{policies.head}.c", **head),
+    )
+
+
+# --- the self-test ------------------------------------------------------------------
 
 
 def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
-    """Return the program: contexts, observations, and what Python gave.
-
-    Args:
-        library: the library.
-        name: prefix of names.
-        real: precision of the numbers.
-    """
-    upper, rng = name.upper(), np.random.default_rng(0)
+    """Return the program: contexts, observations, and what Python gave."""
+    names, rng = {"name": name, "upper": name.upper()}, np.random.default_rng(0)
     width = library.high - library.low
     drawn = rng.uniform(-0.05, 1.05, (N_VECTORS, len(width))) * width + library.low
     nodes = library.regions.centres
     nodes = nodes[:: max(1, len(nodes) // 8)][:8]
     contexts = real.nearest(np.concatenate([nodes, drawn]))
     chosen = library.select(contexts.astype(np.float64))
-    policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
     tables = [
         reals(real, "CONTEXT", contexts),
-        integers("POLICY", policy),
-        integers("STATUS", status),
+        integers("POLICY", chosen.policy),
+        integers("STATUS", chosen.status),
     ]
     act = action = ""
     if library.policies is not None:
-        seen, expected = _actions(library, real, policy, rng)
+        n_seen, n_actions = library.signal_sizes or (0, 0)
+        seen = real.nearest(rng.standard_normal((len(contexts), n_seen)))
+        expected = np.zeros((len(contexts), n_actions))
+        for i in np.flatnonzero(chosen.policy >= 0):
+            observation = seen[i].astype(np.float64)
+            expected[i] = library.act_as(chosen.policy[i], observation)
         exact = real.name == "double" and library.policies.kind != "mlp"
         share = 0.0 if exact else 1e-5
         tolerance = share * (1.0 + float(np.abs(expected).max(initial=0.0)))
@@ -272,38 +320,15 @@ def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
             reals(real, "OBSERVATION", seen),
             reals(real, "ACTION", real.nearest(expected)),
         ]
-        action = f"    real action[{upper}_N_ACTIONS];\n    int j;\n"
-        act = fill(
-            "selftest_act.c",
-            name=name,
-            upper=upper,
-            n_seen=seen.shape[1],
-            n_actions=expected.shape[1],
-            tolerance=real.literal(tolerance),
-        )
+        action = f"    real action[{names['upper']}_N_ACTIONS];\n    int j;\n"
+        sizes = {"n_seen": n_seen, "n_actions": n_actions}
+        tolerated = real.literal(tolerance)
+        act = fill("selftest_act.c", tolerance=tolerated, **sizes, **names)
     return fill(
         "selftest.c",
-        name=name,
-        upper=upper,
         tables="\n".join(tables),
         action=action,
         n=len(contexts),
         act=act,
+        **names,
     )
-
-
-def _actions(
-    library: PolicyLibrary, real: Real, policy: Numbers, rng: np.random.Generator
-) -> tuple[NDArray[Any], Array]:
-    """Return an observation per context, and the action that Python gives."""
-    n_seen, n_actions = signal_sizes(library.policies) or (0, 0)
-    seen = real.nearest(rng.standard_normal((len(policy), n_seen)))
-    is_tabular = isinstance(library.policies, TabularPolicy)
-    if isinstance(library.policies, TabularPolicy):
-        n_states = library.policies.probabilities.shape[-2]
-        seen = real.nearest(rng.integers(0, n_states, (len(policy), 1)))
-    actions = np.zeros((len(policy), n_actions))
-    for i in np.flatnonzero(policy >= 0):
-        one = seen[i].astype(np.float64)
-        actions[i] = library.act_as(int(policy[i]), one[0] if is_tabular else one)
-    return seen, actions

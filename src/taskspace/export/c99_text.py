@@ -1,7 +1,7 @@
 """Numbers, tables and comments as C99 text, without a digit or a unit lost."""
 
 import re
-import unicodedata
+from collections.abc import Mapping
 from importlib import resources
 from string import Template
 from typing import Any
@@ -9,18 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace._util.arrays import Numbers
 from taskspace.errors import InvalidInputError
 
 PER_LINE = 6
-SUPERSCRIPTS = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ]+")
-SUBSCRIPTS = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑₒₓᵢⱼₖₘₙ]+")
-MICRO = re.compile("[\u00b5\u03bc](?=[A-Za-z])")
-ASCII = {
-    "≤": "<=", "≥": ">=", "≠": "!=", "≈": "~", "±": "+-", "−": "-", "–": "-", "—": "-",
-    "·": "*", "⋅": "*", "×": "x", "÷": "/", "⁄": "/", "∕": "/", "√": "sqrt", "∞": "inf",
-    "°": "deg", "\u2126": "Ohm", "→": "->", "‘": "'", "’": "'", "“": '"', "”": '"',
-}  # fmt: skip
+N_VECTORS = 48
+"""Random contexts of a self-test."""
 
 
 def fill(template: str, **values: object) -> str:
@@ -28,10 +21,22 @@ def fill(template: str, **values: object) -> str:
 
     Args:
         template: name of the file.
-        **values: what stands for each name.
+        **values: the value of each name.
     """
     folder = resources.files("taskspace.export") / "templates"
     return Template((folder / template).read_text("utf-8")).substitute(values)
+
+
+def check_name(name: str) -> None:
+    """Refuse a prefix that is no C identifier.
+
+    Args:
+        name: prefix of all names in C.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise InvalidInputError(
+            f"name must be a C identifier (letters, digits, _), but got {name!r}."
+        )
 
 
 class Real:
@@ -54,10 +59,10 @@ class Real:
         exact = np.asarray(values, np.float64)
         with np.errstate(over="ignore"):
             near = exact.astype(self.dtype)
-        if not np.isfinite(near).all():
+        if (too_large := np.isinf(near) & np.isfinite(exact)).any():
             raise InvalidInputError(
                 f"Every number must fit a C {self.name}, but "
-                f"{exact[~np.isfinite(near)].flat[0]:g} does not. Use "
+                f"{exact[too_large].flat[0]:g} does not. Use "
                 "precision='double', or other units."
             )
         return near
@@ -102,13 +107,15 @@ class Real:
         """Return a number as a hexadecimal constant, which no compiler rounds.
 
         Args:
-            value: a finite number of the type.
+            value: a number of the type, not NaN.
         """
+        if np.isinf(value):
+            return f"{'-' * (value < 0)}({self.name})INFINITY"
         suffix = "" if self.name == "double" else "F"
         return f"{float(self.nearest(value)).hex()}{suffix}"
 
 
-def reals(real: Real, name: str, values: NDArray[Any]) -> str:
+def reals(real: Real, name: str, values: ArrayLike) -> str:
     """Return a static table of numbers, with decimals beside a short one.
 
     Args:
@@ -116,14 +123,14 @@ def reals(real: Real, name: str, values: NDArray[Any]) -> str:
         name: name of the table.
         values: the numbers, any shape, written flat.
     """
-    flat = np.asarray(values).reshape(-1)
+    flat = np.asarray(values).reshape(-1).tolist()
     note = ""
     if len(flat) <= PER_LINE:
-        note = f" /* {', '.join(f'{x:.9g}' for x in flat.tolist())} */"
-    return _table(real.name, name, [real.literal(x) for x in flat.tolist()], note)
+        note = f" /* {', '.join(f'{x:.9g}' for x in flat)} */"
+    return _table(real.name, name, [real.literal(x) for x in flat], note)
 
 
-def integers(name: str, values: NDArray[Any]) -> str:
+def integers(name: str, values: ArrayLike) -> str:
     """Return a static table of integers, of the smallest type that holds them.
 
     Args:
@@ -131,32 +138,28 @@ def integers(name: str, values: NDArray[Any]) -> str:
         values: the integers.
     """
     flat = np.asarray(values, np.int64).reshape(-1)
-    return _table(_integer_type(flat), name, [str(x) for x in flat.tolist()], "")
-
-
-def _integer_type(values: Numbers) -> str:
-    for bits in (8, 16, 32):
-        if -(2 ** (bits - 1)) <= values.min() and values.max() < 2 ** (bits - 1):
-            return f"int{bits}_t"
-    return "int64_t"
+    largest = max(int(flat.max()), -int(flat.min()) - 1)
+    bits = next(n for n in (8, 16, 32, 64) if largest < 2 ** (n - 1))
+    return _table(f"int{bits}_t", name, [str(x) for x in flat.tolist()], "")
 
 
 def _table(kind: str, name: str, items: list[str], note: str) -> str:
     lines = [
-        "    " + ", ".join(items[i : i + PER_LINE]) + ","
+        "    " + ", ".join(items[i : i + PER_LINE])
         for i in range(0, len(items), PER_LINE)
     ]
-    body = "\n".join(lines).rstrip(",")
+    body = ",\n".join(lines)
     return f"static const {kind} {name}[{len(items)}] = {{{note}\n{body}\n}};\n"
 
 
 def comment(text: str) -> str:
-    """Text that cannot end the comment it stands in, in lines of ASCII.
+    """Return text that cannot end the comment it is written in, in short lines.
 
     Args:
-        text: any text.
+        text: any text; what cannot be printed becomes a blank.
     """
-    text = _ascii(text).replace("??", "? ?")  # no trigraphs
+    text = "".join(c if c.isprintable() else " " for c in text)
+    text = text.replace("??", "? ?")  # no trigraphs
     text = text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
     lines, line = [], ""
     for word in text.split():
@@ -167,29 +170,20 @@ def comment(text: str) -> str:
     return "\n * ".join([*lines, line])
 
 
-def _ascii(text: str) -> str:
-    """ASCII that can be read as the text was: `kg m²` is `kg m^2`, `ε` is `epsilon`."""
-    text = MICRO.sub("u", text)
-    for sign, script in (("^", SUPERSCRIPTS), ("_", SUBSCRIPTS)):
-        text = script.sub(lambda match, s=sign: s + _plain(match[0]), text)
-    return "".join(c if c.isascii() else _spelled(c) for c in text)
+def contexts_comment(contract: Mapping[str, Any]) -> str:
+    """Return what a contract says of contexts, as lines of the comment of a header.
 
-
-def _plain(text: str) -> str:
-    """Return raised or lowered digits and letters on the line."""
-    return unicodedata.normalize("NFKD", text).replace("−", "-")
-
-
-def _spelled(character: str) -> str:
-    """Return a character in ASCII: by sign, by name, or by its number."""
-    if character in ASCII:
-        return ASCII[character]
-    name = unicodedata.name(character, "")
-    if match := re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", name):
-        return match[2].lower() if match[1] == "SMALL" else match[2].capitalize()
-    base = unicodedata.normalize("NFKD", character)
-    characters = [c for c in base if not unicodedata.combining(c)]
-    letters = "".join(ASCII.get(c, c) for c in characters)
-    if letters and letters.isascii():
-        return letters
-    return f"<U+{ord(character):04X}>"
+    Args:
+        contract: of the library.
+    """
+    scales = contract["selection"].get("interpolation", {})
+    lines = []
+    for i, axis in enumerate(contract["inputs"]["context"]):
+        title = f"{axis['name']} [{axis['unit']}]" if axis["unit"] else axis["name"]
+        words = f"{title}, from {axis['low']:.17g} to {axis['high']:.17g}"
+        words += f", measured within {axis['error']}" if "error" in axis else ""
+        words += f", {scales[axis['name']]}" if scales else ""
+        lines.append(f" *   context[{i}]: {comment(words)}\n")
+    for name, value in contract["inputs"]["fixed"].items():
+        lines.append(f" *   {comment(name)} is {value:.17g} throughout\n")
+    return "".join(lines)

@@ -1,28 +1,24 @@
-"""ONNX: one policy, or the whole library with the selection in the graph.
+"""ONNX: the whole library, with the selection in the graph.
 
-The graph of a library takes a batch of contexts (double) and observations, and gives
+The graph takes a batch of contexts (double) and observations, and gives
 the actions, the number of the policy and the status of every row; comparisons are in
 double, so the selection is Python's. It needs the extra `export`.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.deploy.base import (
-    PolicyLibrary,
-    Status,
-    check_actions,
-    require_coordinates,
-)
-from taskspace.deploy.files import contract_bytes, write_new
+from taskspace.deploy.base import Status
+from taskspace.deploy.files import json_bytes, write_new
+from taskspace.deploy.policies import PolicyLibrary
 from taskspace.deploy.regions import BoxRegions, GridRegions
-from taskspace.errors import InvalidInputError, MissingExtraError
+from taskspace.errors import MissingExtraError
 from taskspace.export.base import exporter, memoryless, require_kind
-from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
+from taskspace.policies import LinearGain, Mlp, Policy
 
 OPSET = 17
 IR_VERSION = 8
@@ -33,7 +29,7 @@ IR_VERSION = 8
 def export_onnx(
     library: PolicyLibrary, folder: str | Path, *, command: str | None = None
 ) -> Path:
-    """Write `library.onnx`, one `policy_I.onnx` a policy, and the contract.
+    """Write `library.onnx` and the contract.
 
     Args:
         library: the library; without policies only the selection is written.
@@ -44,33 +40,16 @@ def export_onnx(
         The folder.
     """
     require_kind(library, PolicyLibrary)
-    library = memoryless(library, "An ONNX graph")
-    files = {"library.onnx": library_model(library).SerializeToString()}
-    if library.policies is not None:
-        for i in range(library.size):
-            model = policy_model(library.policies[i])
-            files[f"policy_{i}.onnx"] = model.SerializeToString()
+    model = library_model(library).SerializeToString()
     notes = [
         "Inputs context (batch, axis; double) and observation (batch, …); outputs "
         "action, policy, status. A refused context gives the action NaN, or −1 where "
         "actions are numbers of a list.",
     ]
     arithmetic = "float" if isinstance(library.policies, Mlp) else "double"
-    files["contract.json"] = contract_bytes(library, command, arithmetic, notes)
+    said = library.contract(command=command, arithmetic=arithmetic, notes=notes)
+    files = {"library.onnx": model, "contract.json": json_bytes(said)}
     return write_new(folder, files)
-
-
-def policy_model(policy: Policy) -> Any:
-    """Return the ONNX model of one policy: `observation` (batch, …) to `action`.
-
-    Args:
-        policy: a single policy, no leading dims.
-    """
-    graph = _Graph("policy")
-    seen, acted = _signals(policy)
-    observation = graph.input("observation", *seen)
-    graph.output(_act(graph, policy, observation, None), "action", *acted)
-    return graph.model()
 
 
 def library_model(library: PolicyLibrary) -> Any:
@@ -79,23 +58,21 @@ def library_model(library: PolicyLibrary) -> Any:
     Args:
         library: the library.
     """
-    require_coordinates(library, "An ONNX graph selects by contexts with coordinates")
-    check_actions(library)
+    library.require_coordinates("An ONNX graph selects by contexts with coordinates")
+    library = memoryless(library, "An ONNX graph")
     graph = _Graph("library")
-    d = len(library.names)
-    graph.input("context", "float64", ["batch", d])
+    graph.input("context", "float64", ["batch", len(library.names)])
     policy, status = _select(graph, library)
     if library.policies is not None:
-        stack = library.policies
-        seen, acted = _signals(stack)
+        seen, acted = _signals(library.policies)
         observation = graph.input("observation", *seen)
-        number = graph("Max", policy, graph.zero)
-        action = _act(graph, stack, observation, number)
+        index = graph("Max", policy, graph.zero)
+        action = _act(graph, library.policies, observation, index)
         refused = graph("Equal", policy, graph.constant(np.int64(-1)))
-        for _ in acted.shape[1:]:
+        for _ in acted[1][1:]:
             refused = graph("Unsqueeze", refused, graph.constant(np.array([-1])))
         # No action: not a number, or −1 among actions by number.
-        nothing = np.array(-1 if acted.kind == "int64" else np.nan, acted.kind)
+        nothing = np.array(-1 if acted[0] == "int64" else np.nan, acted[0])
         action = graph("Where", refused, graph.constant(nothing), action)
         graph.output(action, "action", *acted)
     graph.output(policy, "policy", "int64", ["batch"])
@@ -118,26 +95,23 @@ def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
     if isinstance(regions, GridRegions):
         region, node = _grid(graph, regions, safe)
     else:
-        assert isinstance(regions, BoxRegions)
         region, node = _boxes(graph, regions, safe), None
         if regions.nodes is not None:
             node = graph("Gather", graph.constant(regions.nodes), region)
     policy = graph("Gather", graph.constant(regions.policy), region)
     status = graph(
-        "Where", inside, graph.status(Status.INSIDE), graph.status(Status.OUTSIDE)
+        "Where",
+        inside,
+        graph.constant(np.int64(Status.INSIDE)),
+        graph.constant(np.int64(Status.OUTSIDE)),
     )
-    statuses = library.statuses()
-    says_more = (statuses != Status.INSIDE) & (statuses != Status.REFUSED)
-    if says_more.any():
+    if library.guarantee.status != Status.INSIDE:
         is_known = inside
         if node is not None:
             # Equal is not defined for double everywhere: neither above nor below.
             apart = graph("Or", graph("Less", safe, node), graph("Greater", safe, node))
             is_known = graph("And", is_known, graph.all(graph("Not", apart)))
-        if (statuses == statuses[0]).all():
-            here = graph.constant(statuses[0])
-        else:
-            here = graph("Gather", graph.constant(statuses), region)
+        here = graph("Gather", graph.constant(library.statuses()), region)
         status = graph("Where", is_known, here, status)
     fine = inside
     if library.outside != "refuse":  # inside of finite ends is finite
@@ -145,7 +119,7 @@ def _select(graph: "_Graph", library: PolicyLibrary) -> tuple[str, str]:
         fine = graph.all(graph("LessOrEqual", graph("Abs", "context"), bound))
     if (regions.policy < 0).any():
         fine = graph("And", fine, graph("Not", graph("Less", policy, graph.zero)))
-    status = graph("Where", fine, status, graph.status(Status.REFUSED))
+    status = graph("Where", fine, status, graph.constant(np.int64(Status.REFUSED)))
     return graph("Where", fine, policy, graph.constant(np.int64(-1))), status
 
 
@@ -172,79 +146,58 @@ def _grid(graph: "_Graph", regions: GridRegions, rows: str) -> tuple[str, str]:
 
 
 def _boxes(graph: "_Graph", regions: BoxRegions, rows: str) -> str:
-    """Return the box with `low < x <= high`; the lowest include their lower face."""
-    rim = regions.box_low == regions.low
-    low = np.where(rim, -np.inf, regions.box_low)
+    """Return the first box that holds each row."""
+    low, high = (graph.constant(ends[None]) for ends in regions.open_ends)
     wide = graph("Unsqueeze", rows, graph.constant(np.array([1])))
-    above = graph("Greater", wide, graph.constant(low[None]))
-    below = graph("LessOrEqual", wide, graph.constant(regions.box_high[None]))
-    number = graph("Cast", graph("And", above, below), to="int32")
-    holds = graph("ReduceMin", number, axes=[-1], keepdims=0)
+    inside = graph("And", graph("Greater", wide, low), graph("LessOrEqual", wide, high))
+    holds = graph("ReduceMin", graph("Cast", inside, to="int32"), axes=[-1], keepdims=0)
     return graph("ArgMax", holds, axis=-1, keepdims=0)
 
 
 # --- policies ---------------------------------------------------------------------
 
 
-class _Signal(NamedTuple):
-    """Type and shape of observations or actions."""
-
-    kind: str
-    shape: Sequence[str | int]
+Signal = tuple[str, list[str | int]]
+"""Type and shape of observations or actions."""
 
 
-def _signals(policy: Policy) -> tuple[_Signal, _Signal]:
+def _signals(policy: Policy) -> tuple[Signal, Signal]:
     """Return what the observations and the actions of a policy are."""
-    number = _Signal("int64", ["batch"])
     if isinstance(policy, LinearGain):
         n_actions, n_seen = policy.gain.shape[-2:]
-        seen, action = ["batch", n_seen], ["batch", n_actions]
-        return _Signal("float64", seen), _Signal("float64", action)
-    if isinstance(policy, Mlp):
-        seen = _Signal("float32", ["batch", policy.weights[0].shape[-2]])
-        action = ["batch", policy.biases[-1].shape[-1]]
-        return seen, number if policy.head == "argmax" else _Signal("float32", action)
-    if isinstance(policy, TabularPolicy):
-        return number, number
-    raise InvalidInputError(
-        "ONNX can be written for policies of kind linear-gain, mlp and tabular, but "
-        f"these are of kind {policy.kind!r}."
-    )
+        return ("float64", ["batch", n_seen]), ("float64", ["batch", n_actions])
+    assert isinstance(policy, Mlp)
+    seen: Signal = "float32", ["batch", policy.weights[0].shape[-2]]
+    if policy.head == "argmax":
+        return seen, ("int64", ["batch"])
+    return seen, ("float32", ["batch", policy.biases[-1].shape[-1]])
 
 
-def _act(graph: "_Graph", policy: Policy, seen: str, number: str | None) -> str:
-    """Return the action of a policy, or of the numbered policies of a stack."""
+def _act(graph: "_Graph", policies: Policy, seen: str, index: str) -> str:
+    """Return the actions of the policies of a stack that the indices name."""
 
     def pick(array: NDArray[Any]) -> str:
-        if number is None:
-            return graph.constant(array[None])
-        return graph("Gather", graph.constant(array), number)
+        return graph("Gather", graph.constant(array), index)
 
-    if isinstance(policy, LinearGain):
+    if isinstance(policies, LinearGain):
         column = graph("Unsqueeze", seen, graph.constant(np.array([-1])))
-        product = graph("MatMul", pick(-policy.gain), column)
+        product = graph("MatMul", pick(-policies.gain), column)
         return graph("Squeeze", product, graph.constant(np.array([-1])))
-    if isinstance(policy, TabularPolicy):
-        best = policy.probabilities.argmax(-1)
-        n_states = best.shape[-1]
-        if number is None:
-            return graph("Gather", graph.constant(best), seen)
-        first = graph("Mul", number, graph.constant(np.int64(n_states)))
-        place = graph("Add", first, seen)
-        return graph("Gather", graph.constant(best.reshape(-1)), place)
-    assert isinstance(policy, Mlp)
+    assert isinstance(policies, Mlp)
     one = graph.constant(np.array([1]))
     x = graph("Unsqueeze", seen, one)
-    for i, (weight, bias) in enumerate(zip(policy.weights, policy.biases, strict=True)):
+    for i, (weight, bias) in enumerate(
+        zip(policies.weights, policies.biases, strict=True)
+    ):
         product = graph("MatMul", x, pick(weight.astype(np.float32)))
         x = graph("Add", product, pick(bias.astype(np.float32)[..., None, :]))
-        if i < len(policy.weights) - 1:
-            x = graph("Tanh" if policy.activation == "tanh" else "Relu", x)
+        if i < len(policies.weights) - 1:
+            x = graph("Tanh" if policies.activation == "tanh" else "Relu", x)
     x = graph("Squeeze", x, one)
-    if policy.head == "argmax":
+    if policies.head == "argmax":
         return graph("ArgMax", x, axis=-1, keepdims=0)
-    low, high = np.float32(policy.action_low), np.float32(policy.action_high)
-    if policy.head == "squash":
+    low, high = np.float32(policies.action_low), np.float32(policies.action_high)
+    if policies.head == "squash":
         unit = graph("Add", graph("Tanh", x), graph.constant(np.float32(1)))
         half = graph("Mul", unit, graph.constant(np.float32((high - low) / 2)))
         return graph("Add", half, graph.constant(low))
@@ -291,9 +244,6 @@ class _Graph:
         values = np.ascontiguousarray(array).reshape(np.shape(array))
         self.constants.append(self.onnx.numpy_helper.from_array(values, name))
         return name
-
-    def status(self, status: Status) -> str:
-        return self.constant(np.int64(status))
 
     def __call__(self, operator: str, *inputs: str, **attributes: Any) -> str:
         if "to" in attributes:

@@ -17,12 +17,13 @@ a context that does not move; so what runs here is called an estimate.
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from taskspace.deploy.base import PolicyLibrary
 from taskspace.deploy.files import write_new
+from taskspace.deploy.policies import PolicyLibrary
 from taskspace.errors import InvalidInputError
 from taskspace.export.base import as_estimate, exporter, require_kind
 from taskspace.export.c99 import c99_files
@@ -54,12 +55,13 @@ class PidRunner:
                 f"low < high must hold, but got low={low} and high={high}."
             )
         self._library, self._limits = library, (low, high)
-        self._stack = running_controllers(library, dt)
+        matrices = running_matrices(library, dt)
+        self._matrices: Any = {key: array.tolist() for key, array in matrices.items()}
         self.restart()
 
     def restart(self) -> None:
         """Forget all states."""
-        self._x = [0.0] * self._stack.n_states
+        self._x = [0.0] * len(self._matrices["B"][0])
         self._policy, self._u = -1, 0.0
 
     def step(self, context: ArrayLike, y: float, r: float = 0.0) -> tuple[float, int]:
@@ -75,21 +77,17 @@ class PidRunner:
         if policy < 0 or not (np.isfinite(y) and np.isfinite(r)):
             last = self._u
             return (low if last < low else high if last > high else last), policy
-        one, x = self._stack[policy], self._x
-        assert one.B_r is not None
-        assert one.D_r is not None
-        C, B, B_r = one.C[0].tolist(), one.B[:, 0].tolist(), one.B_r[:, 0].tolist()
-        v = self._output(one, y, r)
+        x = self._x
+        A, B, B_r, C = (self._matrices[key][policy] for key in ("A", "B", "B_R", "C"))
+        v = self._output(policy, y, r)
         if 0 <= self._policy != policy and C[0] != 0.0:
             x[0] = x[0] + (v - self._u) / C[0]
-            v = self._output(one, y, r)
+            v = self._output(policy, y, r)
         u = low if v < low else high if v > high else v
-        moved = []
-        for i, row in enumerate(one.A.tolist()):
-            total = row[0] * x[0]
-            for j in range(1, len(x)):
-                total = total + row[j] * x[j]
-            moved.append(total + B[i] * y + B_r[i] * r)
+        moved = [
+            _dot(row, x) + b * y + b_r * r
+            for row, b, b_r in zip(A, B, B_r, strict=True)
+        ]
         push = -C[0] * (moved[0] - x[0])
         if not ((v > high and push > 0.0) or (v < low and push < 0.0)):
             x[0] = moved[0]
@@ -97,17 +95,21 @@ class PidRunner:
         self._policy, self._u = policy, u
         return u, policy
 
-    def _output(self, one: LinearController, y: float, r: float) -> float:
-        assert one.D_r is not None
-        C = one.C[0].tolist()
-        total = C[0] * self._x[0]
-        for j in range(1, len(C)):
-            total = total + C[j] * self._x[j]
-        return -(total + one.D.item() * y + one.D_r.item() * r)
+    def _output(self, policy: int, y: float, r: float) -> float:
+        C, D, D_r = (self._matrices[key][policy] for key in ("C", "D", "D_R"))
+        return -(_dot(C, self._x) + D * y + D_r * r)
 
 
-def running_controllers(library: PolicyLibrary, dt: float) -> LinearController:
-    """Return the controllers of a library in steps of `dt`, with their integrators.
+def _dot(row: list[float], x: list[float]) -> float:
+    """Return the product of a row and the states, added up in the order of the C."""
+    total = row[0] * x[0]
+    for j in range(1, len(x)):
+        total = total + row[j] * x[j]
+    return total
+
+
+def running_matrices(library: PolicyLibrary, dt: float) -> dict[str, NDArray[Any]]:
+    """Return the controllers in steps of `dt`: matrices by their names in C.
 
     Args:
         library: with `Pi` or `Pid` controllers, of a plant or of a plant in rates.
@@ -120,7 +122,15 @@ def running_controllers(library: PolicyLibrary, dt: float) -> LinearController:
             "Controllers that run step by step are Pi and Pid, but the library holds "
             f"policies of kind {getattr(stack, 'kind', None)!r}."
         )
-    return with_integrators(stack).sampled(dt)
+    stack = with_integrators(stack).sampled(dt)
+    n, n_states = len(stack.A), stack.n_states
+    vectors: dict[str, Any] = {"B": stack.B, "C": stack.C, "B_R": stack.B_r}
+    numbers: dict[str, Any] = {"D": stack.D, "D_R": stack.D_r}
+    return {
+        "A": stack.A,
+        **{key: array.reshape(n, n_states) for key, array in vectors.items()},
+        **{key: array.reshape(n) for key, array in numbers.items()},
+    }
 
 
 def with_integrators(stack: LinearController) -> LinearController:
@@ -163,27 +173,16 @@ def export_pid(
         `NAME_pid.h` and `NAME_pid.c` (its steps).
     """
     require_kind(library, PolicyLibrary)
-    stack = running_controllers(library, dt)
+    matrices = running_matrices(library, dt)
     plain = as_estimate(
         replace(library, policies=None),
         f"the controllers in continuous time; here they run in steps of {dt:g}, with "
         "limits and switching",
     )
     files = c99_files(plain, name=name, hysteresis=hysteresis, command=command)
-    matrices = {
-        "A": stack.A,
-        "B": stack.B,
-        "C": stack.C,
-        "D": stack.D,
-        "B_R": stack.B_r,
-        "D_R": stack.D_r,
-    }
-    tables = [
-        reals(Real("double"), f"PID_{label}", array)
-        for label, array in matrices.items()
-        if array is not None
-    ]
-    values = {"name": name, "upper": name.upper(), "n": stack.n_states}
+    real = Real("double")
+    tables = [reals(real, f"PID_{label}", x) for label, x in matrices.items()]
+    values = {"name": name, "upper": name.upper(), "n": matrices["B"].shape[1]}
     header = fill("pid.h", dt=f"{dt:.17g}", **values)
     source = fill("pid.c", tables="\n".join(tables), **values)
     files |= {f"{name}_pid.h": header.encode(), f"{name}_pid.c": source.encode()}

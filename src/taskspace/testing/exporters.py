@@ -3,7 +3,7 @@
 An export that runs gives the policy, the status and the action of the library: at nodes
 and right beside them, on borders, in boxes, at the ends of the range, outside, and
 where a number is not finite. A status table of nodes says nothing of the cells
-around them: off its node a context is `INSIDE` (`Regions.knows`).
+around them: off its node a context is `INSIDE` (`GridRegions.knows`).
 """
 
 import tempfile
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from taskspace._util.arrays import Array
-from taskspace.deploy.base import Entry, Guarantee, Outside, PolicyLibrary, Status
+from taskspace.deploy.base import Guarantee, Outside, Status
+from taskspace.deploy.policies import Entry, PolicyLibrary
 from taskspace.deploy.regions import BoxRegions, regions_of
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy

@@ -5,7 +5,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, MissingExtraError
-from taskspace.export.control import schedule_arrays
+from taskspace.export import schedule_arrays
 from taskspace.systems import ContextAxis, Pi, Pid, control_family, controller_of
 from taskspace.systems.linear.tracing.traced import check_trace, trace_matrices
 

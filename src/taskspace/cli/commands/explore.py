@@ -59,8 +59,8 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
     if (options.path / MANIFEST).is_file():
         raise InvalidInputError(
             f"{options.path} is a policy library, and a page shows a run, a selection "
-            "or a matrix. Explore the run that it was made from; contract.json and "
-            "policies.csv say what it holds, and `taskspace evaluate` tries it."
+            "or a matrix. Explore the run that it was made from; contract.json "
+            "says what it holds, and `taskspace evaluate` tries it."
         )
     file = options.file
     writable(file)

@@ -1,15 +1,20 @@
 
-/* At most ${depth} comparisons. */
+/* The first box that holds the context; -1 where there is none. */
 static int_fast32_t locate(const real context[${d}])
 {
-    int_fast32_t node = 0;
+    int_fast32_t box;
+    int axis;
 
-    while (TREE_AXIS[node] >= 0) {
-        if (context[TREE_AXIS[node]] <= TREE_CUT[node]) {
-            node++;
-        } else {
-            node = (int_fast32_t)TREE_FOLLOW[node];
+    for (box = 0; box < ${n}; box++) {
+        const real *low = BOX_LOW + box * ${d}, *high = BOX_HIGH + box * ${d};
+        for (axis = 0; axis < ${d}; axis++) {
+            if (!(context[axis] > low[axis] && context[axis] <= high[axis])) {
+                break;
+            }
+        }
+        if (axis == ${d}) {
+            return box;
         }
     }
-    return (int_fast32_t)TREE_FOLLOW[node];
+    return -1;
 }

@@ -2,7 +2,7 @@
  *
  * ${statement}
  *
-${cost}${axes}${fixed} *
+${cost}${contexts} *
  * Outside the range: ${outside}.
  * Not finite: ${not_finite}.
  */

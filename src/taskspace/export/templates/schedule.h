@@ -5,7 +5,7 @@
  *
  * ${drift}
  *
-${axes}${fixed} *
+${contexts} *
  * Numbers are interpolated multilinearly between breakpoints, the last axis first, and
  * constant beyond the first and the last breakpoint. On an axis marked log they are
  * linear in the logarithm.

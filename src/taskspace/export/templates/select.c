@@ -15,10 +15,10 @@ ${name}_selection ${name}_select(const real context[${upper}_N_AXES])
     }
     ${refused}
     region = locate(context);
-    found.policy = (int)REGION_POLICY[region];
-    if (found.policy < 0) {
+    if (region < 0 || REGION_POLICY[region] < 0) {
         return found;
     }
+    found.policy = (int)REGION_POLICY[region];
     found.status = inside ? ${upper}_INSIDE : ${upper}_OUTSIDE;
     if (inside && knows(context, region)) {
         found.status = (int)REGION_STATUS[region];
