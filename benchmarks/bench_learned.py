@@ -41,7 +41,6 @@ from numpy.typing import NDArray
 import taskspace as ts
 from taskspace.cover.methods import find_cover
 from taskspace.performance.work import REGION, TRAINED
-from taskspace.selection import Budget
 from taskspace.sets import pack
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import ContextAxis
@@ -261,7 +260,8 @@ def run(name: str, method: str, seed: int, at_least: int) -> Record:
             row.question,
             seed=1000 * seed,
             selector=method,
-            budget=Budget(MOST_TRAININGS, MOST_BUDGETS * row.trainer.total_steps),
+            budget=MOST_TRAININGS,
+            environment_steps=MOST_BUDGETS * row.trainer.total_steps,
             patience=MOST_TRAININGS,  # luck may turn
         )
         assert result.table is not None

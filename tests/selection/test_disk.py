@@ -20,7 +20,7 @@ from taskspace.runs import (
     run_experiment,
     run_selection,
 )
-from taskspace.show.figures.history import selection_record
+from taskspace.show.page.build import selection_record
 from tests.helpers import block_of, msd_toml, zipped
 
 TOML = msd_toml(
@@ -55,13 +55,13 @@ def planned(path):
 
 def files(path):
     kept = [p for p in sorted(path.rglob("*")) if p.is_file()]
-    skipped = ("selection.jsonl", ".lock")  # hours are in the first
+    skipped = (".lock",)
     return {
         str(p.relative_to(path)): p.read_bytes() for p in kept if p.name not in skipped
     }
 
 
-@pytest.mark.parametrize("selector", ["coverage", "uncovered"])
+@pytest.mark.parametrize("selector", ["coverage", "random"])
 def test_killed_after_any_training_it_resumes_to_the_same_bytes(tmp_path, selector):
     whole = run_selection(experiment(selector), tmp_path / "whole")
     assert whole.result.stop_reason == "covered"
@@ -147,7 +147,7 @@ def test_what_is_damaged_is_made_again_as_it_was(tmp_path, selector):
 
 
 @pytest.mark.parametrize("n_broken", [0, 1])
-@pytest.mark.parametrize("selector", ["coverage", "uncovered"])
+@pytest.mark.parametrize("selector", ["coverage", "random"])
 def test_a_lost_log_is_made_again_from_what_is_trained(
     tmp_path, monkeypatch, selector, n_broken
 ):

@@ -63,7 +63,7 @@ def test_a_bound_by_an_estimated_table_says_so():
     result = ts.select(Dice(), Copy(), SPACE, QUESTION, seed=0, full_table=table)
     least = result.lower_bound_trainings
     assert least > 1
-    assert f"fewer than {least} of the estimated table" in repr(result)
+    assert f"fewer than {least} trainings of the estimated table" in repr(result)
     labels = ts.show.history(result).axes[0].get_legend_handles_labels()[1]
     assert f"no selector needs fewer than {least} of the estimated table" in labels
     figure = ts.show.coverage(ts.Study.of(table), QUESTION)

@@ -10,7 +10,6 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.selection.selectors.noisy import (
     LIMIT,
-    Noisy,
     Trial,
     choose_kind,
     slice_steps,
@@ -49,7 +48,7 @@ class World:
         new = min(uncovered, *reach, uncovered) if rng.random() < chance else 0
         return Trial(kind, uncovered, new, steps, room == steps)
 
-    def planned(self, price=0.0, only=("region", "point")):
+    def planned(self, only=("region", "point")):
         """Least expected cost, by dynamic programming over what is uncovered."""
 
         @cache
@@ -60,15 +59,15 @@ class World:
             for chance, steps, *reach in (getattr(self, way) for way in only):
                 after = uncovered - min(uncovered, *reach, uncovered)
                 # A failure leaves everything as it is: cost = steps + (1-p) cost + ...
-                ways.append((steps + price) / chance + cost(after))
+                ways.append(steps / chance + cost(after))
             return min(ways)
 
         return cost(self.n)
 
-    def chosen(self, rng, price=0.0, only=None):
+    def chosen(self, rng, only=None):
         uncovered, trials = self.n, []
         while uncovered and len(trials) < 100:
-            kind = only or choose_kind(trials, budget=BUDGET, price=price)
+            kind = only or choose_kind(trials, budget=BUDGET)
             trials.append(self.play(rng, kind, trials, uncovered))
             uncovered -= trials[-1].new
         return trials
@@ -118,20 +117,6 @@ def test_planning_equals_simulated_plans(rng):
             totals.append(total)
         error = np.std(totals) / np.sqrt(len(totals))
         assert abs(np.mean(totals) - world.planned(only=(way,))) < 4 * error
-
-
-def test_a_price_of_policies_leads_to_fewer_of_them(rng):
-    """Points are cheaper by the step, regions by the policy."""
-    world = World(12, (0.6, 900), (0.95, 60, 2))
-
-    def means(price):
-        runs = [world.chosen(rng, price) for _ in range(200)]
-        kept = [sum(trial.new > 0 for trial in run) for run in runs]
-        return np.mean(kept), np.mean([sum(t.steps for t in run) for run in runs])
-
-    (many, few_steps), (few, many_steps) = means(0.0), means(50_000.0)
-    assert few < many - 1
-    assert few_steps < many_steps
 
 
 def test_neither_way_starves(rng):
@@ -256,5 +241,3 @@ def test_region_boosting_gives_up_where_nothing_helps():
 def test_a_trainer_of_points_is_refused():
     with pytest.raises(InvalidInputError, match="RegionTrainer"):
         select("noisy", 1.0, Copy())
-    with pytest.raises(InvalidInputError, match="price >= 0"):
-        Noisy(SPACE, price=-1.0)

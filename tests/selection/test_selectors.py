@@ -74,15 +74,6 @@ def test_farthest_is_the_loneliest_uncovered_target():
     assert min(far(found, r) for r in ROWS) == pytest.approx(best)
 
 
-def test_uncovered_proposes_every_uncovered_target_and_no_other():
-    ledger, open_ = ledger_with(ROWS), set(uncovered_by_hand(ROWS))
-    seen = {
-        tuple(SELECTORS["uncovered"](SPACE, seed).propose(ledger, QUESTION, 1)[0])
-        for seed in range(60 * len(open_) // 4)
-    }
-    assert seen == open_
-
-
 def test_random_proposes_anything_but_what_is_planned():
     ledger = ledger_with(ROWS)
     seen = set()

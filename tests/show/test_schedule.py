@@ -79,22 +79,6 @@ def test_a_schedule_of_three_axes_or_of_others_is_refused():
         ts.show.schedule(study_of(ts.Grid(k=(0.1, 8, 3))), table)
 
 
-def test_a_profile_draws_its_sizes_and_bounds():
-    study = study_of(ts.Grid(k=(0.1, 8.0, 6), c=(0.1, 8.0, 6)))
-    epsilons = [0.2, 0.5, 1.0, 2.0]
-    profile = ts.schedules.schedule_profile(study, "regret", epsilons)
-    axes = ts.show.schedule_profile(profile).axes[0]
-    lines = {line.get_label(): line for line in axes.lines}
-    assert set(lines) == {"interpolated, vertices", "constant gains"}
-    drawn = lines["interpolated, vertices"]
-    assert drawn.get_xdata().tolist() == epsilons
-    assert tuple(drawn.get_ydata()) == profile.sizes == profile.lower_bounds
-    served = [p for p in profile.constant if p.upper is not None]
-    constant = lines["constant gains"]
-    assert constant.get_xdata().tolist() == [p.epsilon for p in served]
-    assert constant.get_ydata().tolist() == [p.upper for p in served]
-
-
 def test_a_profile_of_one_axis_is_that_of_single_questions():
     study = study_of(ts.Grid(k=(0.1, 8.0, 12)))
     epsilons = [1e-9, 0.001, 0.01, 0.1]
@@ -107,7 +91,5 @@ def test_a_profile_of_one_axis_is_that_of_single_questions():
         assert found.size == size
         if found.constant_pieces is not None:
             assert found.constant_pieces == (point.lower, point.upper)
-    (drawn, *_) = labelled(ts.show.schedule_profile(profile).axes[0], "interpolated")
-    assert drawn.get_xdata().tolist() == epsilons[1:]
     with pytest.raises(InvalidInputError, match="finite numbers"):
         ts.schedules.schedule_profile(study, "regret", [])

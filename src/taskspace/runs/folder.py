@@ -629,7 +629,7 @@ def new_info(
     if question is not None:
         assert experiment.select is not None
         how = dict(values["select"])
-        for name in ("budget", "environment_steps", "hours"):
+        for name in ("budget", "environment_steps"):
             how.pop(name, None)  # what may be spent can be raised later
         data |= {"question": question.to_dict(), "select": how}
         notes["selector"] = experiment.select.selector

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import xarray as xr
@@ -23,7 +23,7 @@ from taskspace.runs.folder import RunFolder, check_ours, locked, selection_layou
 from taskspace.runs.results import answer
 from taskspace.runs.specs import SelectSpec
 from taskspace.selection import SelectionLoop, SelectResult
-from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
+from taskspace.selection.candidates import BOX, candidate_space
 from taskspace.selection.compare import check_full_table
 from taskspace.selection.selecting import (
     conclude,
@@ -31,7 +31,6 @@ from taskspace.selection.selecting import (
     make_selector,
     new_selection_ledger,
 )
-from taskspace.spaces import Space
 from taskspace.trainers.base import check_stored
 
 
@@ -87,10 +86,11 @@ def run_selection(
     question = experiment.questions[0] if question is None else question
     system, trainer = experiment.built_system, experiment.built_trainer
     targets = experiment.target_space
-    space = experiment_candidates(experiment)
+    space = candidate_space(experiment.sources, spec.candidates)
     if full_table is not None:
         check_full_table(full_table, space, targets)
-    spec.check_selector()
+    assert spec.selector is not None
+    selector = make_selector(spec.selector, space, experiment.seed, anywhere)
     check_stored(experiment.built_trainer)
     check_ours(out)
     with locked(out):
@@ -106,10 +106,6 @@ def run_selection(
         layout = selection_layout(ledger.task)
         run = RunFolder.create(out, experiment, question=question, layout=layout)
         ledger.folder, run.trainings = run.blocks, ledger
-        assert spec.selector is not None
-        selector = make_selector(
-            spec.selector, space, experiment.seed, anywhere, spec.price
-        )
         text, keep = experiment.work_text, ledger.task.keep
         code = experiment.pinned_code
         if workers is None:
@@ -131,7 +127,7 @@ def run_selection(
                 ledger,
                 selector,
                 question,
-                spec.options(len(space.names)),
+                spec,
                 submit=submit if workers or scheduler else None,
                 log=run.log,
                 progress=note,
@@ -157,14 +153,3 @@ def _finish(run: RunFolder, ledger: Ledger, result: SelectResult) -> None:
         solved_return=ledger.task.system.solved_return,
     )
     run.finish(results, ledger.files())
-
-
-def experiment_candidates(experiment: Experiment) -> Space:
-    """Return the contexts that an experiment's selection chooses from.
-
-    Args:
-        experiment: with or without `[select]`.
-    """
-    spec = experiment.select or SelectSpec()
-    option = cast("CandidatesOption", spec.candidates)
-    return candidate_space(experiment.sources, option, experiment.seed)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 import numpy as np
@@ -10,10 +10,7 @@ import numpy as np
 from taskspace.cover import METHODS
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs.objects import check_keys
-
-if TYPE_CHECKING:
-    from taskspace.selection import Options
-
+from taskspace.selection.options import Options
 
 T = TypeVar("T")
 
@@ -67,50 +64,26 @@ class ScheduleSpec:
 
 
 @dataclass(frozen=True)
-class SelectSpec:
+class SelectSpec(Options):
     """How to choose what to train, for `taskspace select`.
 
     Args:
         selector: name of a selector; if left out `noisy` for trainers that learn,
             `coverage` for others.
-        candidates: points scattered over the box of the space in addition to it, or
-            `"box"` for any point of the box.
-        budget: trainings, at most.
-        environment_steps: simulated steps of all trainings, at most.
-        hours: wall-clock time, at most.
-        n_parallel: trainings under way at a time.
-        deterministic: heed results in the order of proposals.
-        retries: trainings with another seed after one that is bad at home.
-        patience: trainings in vain after which no candidate is expected to help.
-        evaluate_uncovered_only: evaluate a new policy only where nothing serves yet.
+        candidates: `"box"` for any point of the box; the space if left out.
         reference: the best performance there is, as stated, that regret is against.
-        price: environment steps that a policy kept is worth, for `noisy`.
     """
 
     selector: str | None = None
-    candidates: int | str | None = None
-    budget: int | None = None
-    environment_steps: int | None = None
-    hours: float | None = None
-    n_parallel: int = 1
-    deterministic: bool = True
-    retries: int = 0
-    patience: int | None = None
-    evaluate_uncovered_only: bool = False
+    candidates: str | None = None
     reference: float | None = None
-    price: float | None = None
 
     def __post_init__(self):
-        from taskspace.selection.candidates import BOX
-
-        if self.candidates not in (None, BOX) and (
-            not isinstance(self.candidates, int) or self.candidates < 1
-        ):
+        super().__post_init__()
+        if self.candidates not in (None, "box"):
             raise InvalidInputError(
-                f"select.candidates must be a number >= 1 or {BOX!r}, but got "
-                f"{self.candidates!r}."
+                f"select.candidates must be 'box', but got {self.candidates!r}."
             )
-        self.options(n_axes=1)
 
     def check_selector(self) -> None:
         """Refuse an unknown selector; call it once the user's code is imported."""
@@ -118,23 +91,6 @@ class SelectSpec:
 
         if self.selector is not None and self.selector not in SELECTORS:
             raise UnknownNameError("selector", self.selector, SELECTORS)
-
-    def options(self, n_axes: int) -> "Options":
-        """Return the options of the selection.
-
-        Args:
-            n_axes: context axes; they say how patient it is, where nothing else does.
-        """
-        from taskspace.selection import Budget, Options
-
-        return Options(
-            budget=Budget(self.budget, self.environment_steps, self.hours),
-            n_parallel=self.n_parallel,
-            deterministic=self.deterministic,
-            retries=self.retries,
-            patience=2 * n_axes + 1 if self.patience is None else self.patience,
-            evaluate_uncovered_only=self.evaluate_uncovered_only,
-        )
 
 
 def read_table(where: str, spec: Mapping[str, Any], kind: type[T]) -> T:

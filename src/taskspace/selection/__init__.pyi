@@ -1,8 +1,7 @@
 # The names of the package; __init__.py loads them when they are first used.
 
 from .loop import SelectionLoop as SelectionLoop
-from .result import Budget as Budget
-from .result import Options as Options
+from .options import Options as Options
 from .result import SelectResult as SelectResult
 from .selecting import select as select
 from .selectors.base import SELECTORS as SELECTORS

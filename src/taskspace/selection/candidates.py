@@ -1,74 +1,37 @@
-"""What may be trained: nodes of a grid, points between them, any point of the box."""
+"""Contexts that may be trained, in coordinates where every axis has length one."""
 
 from functools import cached_property
-from typing import Literal, cast
 
 import numpy as np
 from scipy.spatial import KDTree
 
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.errors import InvalidInputError
-from taskspace.spaces import Points, Reach, Space, log_axes_of
+from taskspace.spaces import Reach, Space, log_axes_of
 
 BOX = "box"
-"""The option that lets a selector propose any point of the box."""
-
-CandidatesOption = Space | int | Literal["box"] | None
-"""What may be trained: a space, the contexts to cover and so many points between them,
-any point of their box, or (None) just these contexts."""
+"""The value of `candidates` that lets a selector propose any point of the box."""
 
 
-class Scattered(Points):
-    """Contexts, and points scattered over their box.
-
-    Args:
-        box: the contexts whose box and scales they are in.
-        n: number of further points, a Sobol sequence; > 0.
-        seed: of the shift of the sequence.
-    """
-
-    def __init__(self, box: Space, n: int, seed: int):
-        self.box, frame = box, Candidates(box)
-        varies = np.flatnonzero(np.ptp(frame.unit, axis=0) > 0)
-        units = np.repeat(frame.unit[:1], n, axis=0)
-        if len(varies):
-            # A power of two keeps the sequence balanced; the first n are kept.
-            power = int(np.ceil(np.log2(max(n, 2))))
-            from scipy.stats.qmc import Sobol  # loads slowly
-
-            drawn = Sobol(len(varies), scramble=False).random_base2(power)[:n]
-            shift = np.random.default_rng(seed).random(len(varies))
-            units[:, varies] = (drawn + shift) % 1.0
-        points = np.concatenate([box.points, frame.points_of(units)])
-        super().__init__(box.names, points)
-
-
-def candidate_space(space: Space, candidates: CandidatesOption, seed: int) -> Space:
+def candidate_space(space: Space, candidates: Space | str | None) -> Space:
     """Return the contexts that a selector chooses from.
 
     Args:
         space: contexts that were named.
-        candidates: see `CandidatesOption`.
-        seed: of scattered points.
+        candidates: other contexts, `"box"`, or None for `space`.
     """
-    if candidates is None or candidates == BOX:
+    if candidates is None or (isinstance(candidates, str) and candidates == BOX):
         return space
-    if isinstance(candidates, int) and not isinstance(candidates, bool):
-        if candidates < 1:
-            raise InvalidInputError(
-                f"A number of further candidates must be >= 1, but got {candidates}."
-            )
-        return Scattered(space, candidates, seed)
-    if isinstance(candidates, str | bool | float) or not hasattr(candidates, "points"):
+    if isinstance(candidates, str) or not hasattr(candidates, "points"):
         raise InvalidInputError(
-            "candidates must be a space, a number of points between the contexts, or "
-            f"{BOX!r} for any point of their box, but got {candidates!r}."
+            f"candidates must be a space, or {BOX!r} for any point of the box, but got "
+            f"{candidates!r}."
         )
-    return cast("Space", candidates)
+    return candidates
 
 
 class Candidates:
-    """Contexts that may be trained, in coordinates where every axis is as long.
+    """Contexts that may be trained, and their coordinates in the unit box.
 
     Args:
         space: the contexts.
@@ -83,17 +46,14 @@ class Candidates:
     """
 
     def __init__(self, space: Space):
-        self.space = space
-        self.points = space.points
-        box = space.box if isinstance(space, Scattered) else space
-        is_log = np.array(log_axes_of(box))
-        self._reach = Reach(box.points.min(0), box.points.max(0), is_log)
+        self.space, self.points = space, space.points
+        is_log = np.array(log_axes_of(space))
+        self._reach = Reach(self.points.min(0), self.points.max(0), is_log)
         self.unit: Array = self.units_of(self.points)
-        # What was planned when it was last asked what is left: mostly, a row is added.
-        self._last = self.points[:0], np.ones(len(self.points), bool)
+        self.varies = np.flatnonzero(np.ptp(self.unit, axis=0) > 0)
 
     def units_of(self, points: Array) -> Array:
-        """Coordinates of any contexts; the candidates' box is [0, 1] on each axis.
+        """Return coordinates of contexts; the candidates' box is [0, 1] on each axis.
 
         Args:
             points: one row per context.
@@ -111,15 +71,8 @@ class Candidates:
     @property
     def middle(self) -> int:
         """The candidate nearest to the middle of the box, the first among equals."""
-        return int(self.distances(np.full((1, self.unit.shape[1]), 0.5))[:, 0].argmin())
-
-    def distances(self, units: Array) -> Array:
-        """Distance of each candidate to some coordinates, `(candidate, other)`.
-
-        Args:
-            units: one row per context.
-        """
-        return distances(self.unit, units)
+        middle = np.full((1, self.unit.shape[1]), 0.5)
+        return int(distances(self.unit, middle)[:, 0].argmin())
 
     def nearest(self, units: Array) -> Numbers:
         """Return the candidate nearest to each coordinate, the first among equals.
@@ -128,7 +81,7 @@ class Candidates:
             units: one row per context.
         """
         away, _ = self._tree.query(units)
-        # Equal but for rounding is equal: the axes are all of length one.
+        # Equal up to rounding is equal: all axes have length one.
         near = self._tree.query_ball_point(units, away + 1e-12)
         return np.fromiter(map(min, near), np.int64, len(units))
 
@@ -137,32 +90,27 @@ class Candidates:
         return KDTree(self.unit)
 
     def left(self, planned: Array) -> Mask:
-        """Candidates that are not planned yet.
+        """Return which candidates are not planned yet.
 
         Args:
             planned: contexts of the planned sources.
         """
-        before, remaining = self._last
-        n = len(before)
-        if not np.array_equal(planned[:n], before):
-            n, remaining = 0, np.ones(len(self.points), bool)
-        remaining = remaining.copy()
-        for row in np.ascontiguousarray(planned[n:]) + 0.0:
+        remaining = np.ones(len(self.points), bool)
+        for row in np.ascontiguousarray(planned) + 0.0:
             remaining[self._places.get(row.tobytes(), [])] = False
-        self._last = planned, remaining
-        return remaining.copy()
+        return remaining
 
     @cached_property
     def _places(self) -> dict[bytes, list[int]]:
-        """Where each context is among the candidates; −0 is 0."""
+        """Indices of the candidates at each context; −0 is 0."""
         places: dict[bytes, list[int]] = {}
-        for number, row in enumerate(np.ascontiguousarray(self.points) + 0.0):
-            places.setdefault(row.tobytes(), []).append(number)
+        for index, row in enumerate(np.ascontiguousarray(self.points) + 0.0):
+            places.setdefault(row.tobytes(), []).append(index)
         return places
 
 
 def distances(some: Array, others: Array) -> Array:
-    """Euclidean distances, `(some, other)`.
+    """Return Euclidean distances, `(some, other)`.
 
     Args:
         some: one row per point.

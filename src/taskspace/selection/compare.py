@@ -1,5 +1,7 @@
 """How few trainings any selector needs, where the table of all candidates is known."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import xarray as xr
 
@@ -8,13 +10,39 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows, source_space, target_space
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
-from taskspace.selection.result import Fewest
-from taskspace.selection.selectors.base import Candidates, Selector
+from taskspace.selection.candidates import Candidates
+from taskspace.selection.selectors.base import Selector
 from taskspace.spaces import Space
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance
+
+
+@dataclass(frozen=True)
+class Fewest:
+    """How few trainings the table of all candidates allows.
+
+    Args:
+        lower_bound: no selector that serves with trained policies needs fewer; 1 where
+            the table says nothing about this selection.
+        size: of the smallest cover of the table that was found.
+        why_no_bound: why the table says nothing about this selection; empty if it does.
+        provenance: where the numbers of the table come from: the bound is proven of
+            this table, and of nothing else if these are estimates.
+    """
+
+    lower_bound: int
+    size: int
+    why_no_bound: str = ""
+    provenance: Provenance = "exact"
+
+    @property
+    def of(self) -> str:
+        """What a sentence about the bound must add: ` of the estimated table`."""
+        words = PROVENANCE_WORDS[self.provenance]
+        return f" of {words.table}" if words.scope else ""
 
 
 def check_full_table(table: xr.Dataset, space: Space, targets: Space) -> None:
-    """Refuse a table that is not that of these candidates and targets.
+    """Refuse a table that lacks a candidate, or has other targets.
 
     Args:
         table: the table of all candidates.
@@ -32,13 +60,9 @@ def check_full_table(table: xr.Dataset, space: Space, targets: Space) -> None:
             f"{() if tried is None else tuple(tried.names)}, and the selection "
             f"{targets.size} over {tuple(targets.names)}."
         )
-    if sources is None or tuple(sources.names) != tuple(space.names):
-        raise InvalidInputError(
-            "The full table must say where its sources are, on the axes "
-            f"{tuple(space.names)}, but has "
-            f"{None if sources is None else tuple(sources.names)}."
-        )
-    missing = int(Candidates(space).left(sources.points).sum())
+    missing = space.size
+    if sources is not None and tuple(sources.names) == tuple(space.names):
+        missing = int(Candidates(space).left(sources.points).sum())
     if missing:
         raise InvalidInputError(
             "The full table must have a source at every candidate, but "
@@ -63,10 +87,9 @@ def fewest_trainings(
         full_table: the table of its candidates; see `check_full_table`.
         time_limit: processor seconds for the smallest cover.
     """
-    extra = _sources_of(full_table).left(selector.candidates.space.points)
-    if extra.any():  # sources that are no candidates
-        full_table = full_table.isel(source=np.flatnonzero(~extra))
-    table, why = _referred(full_table, ledger, question)
+    others = _sources_of(full_table).left(selector.candidates.points)
+    table = full_table.isel(source=np.flatnonzero(~others))
+    table, why = _referred(table, ledger, question)
     least = find_cover(question.sets(table), method="minimum", time_limit=time_limit)
     if selector.anywhere:
         why = why or "any point of the box may be trained, not only those of the table"
@@ -103,7 +126,7 @@ def _referred(
 
 
 def _differs(table: xr.Dataset, ledger: Ledger, question: Question) -> str:
-    """Why the table is not that of the selection's own policies; empty if it is."""
+    """Return why the table is not that of the selection's policies; empty if it is."""
     if set(ledger.kinds) - {"trained"}:
         return "a policy was trained on a region, not at a candidate"
     if not ledger.n_sources or not ledger.evaluated.any():
@@ -111,21 +134,19 @@ def _differs(table: xr.Dataset, ledger: Ledger, question: Question) -> str:
     where = _sources_of(table)
     # Both against the same reference: then the same scores serve the same targets.
     trained = ledger.table().assign(best_known=("target", table["best_known"].values))
-    judge = question.judge
     for row, context in enumerate(ledger.sources.points[ledger.evaluated]):
         places = np.flatnonzero(~where.left(context[None]))
         if not len(places):
             return "a source is trained that is not in the table"
-        own_scores = family_rows(trained, judge, slice(row, row + 1))[0]
-        number = int(places[0])
-        table_scores = family_rows(table, judge, slice(number, number + 1))[0]
-        both = np.isfinite(own_scores)  # where it was evaluated and did not fail
-        if not np.allclose(own_scores[both], table_scores[both], rtol=1e-6, atol=0):
+        own, other = slice(row, row + 1), slice(int(places[0]), int(places[0]) + 1)
+        scores = family_rows(trained, question.judge, own)
+        expected = family_rows(table, question.judge, other)
+        works = np.isfinite(scores)
+        same = np.allclose(scores[works], expected[works], rtol=1e-6, atol=0)
+        served = question.rows(trained, own) <= question.epsilon
+        if (
+            not same
+            or (served & ~(question.rows(table, other) <= question.epsilon)).any()
+        ):
             return "its policies are others than those trained here"
-        served, claimed = (
-            question.rows(one, slice(place, place + 1))[0] <= question.epsilon
-            for one, place in ((trained, row), (table, number))
-        )
-        if not (served <= claimed).all():
-            return "its policies serve other targets, by a rounding of their scores"
     return ""

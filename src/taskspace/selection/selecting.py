@@ -1,24 +1,25 @@
 """`select`: train only what the answer needs."""
 
 from concurrent.futures import Executor
-from inspect import signature
 
 import numpy as np
 import xarray as xr
 
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.cover.methods import find_cover
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import ContradictionError, InvalidInputError, UnknownNameError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.work import Task
 from taskspace.progress import Progress
 from taskspace.questions import Question, as_question
-from taskspace.selection.candidates import BOX, CandidatesOption, candidate_space
+from taskspace.selection.candidates import BOX, candidate_space
 from taskspace.selection.compare import check_full_table, fewest_trainings
-from taskspace.selection.loop import SelectionLoop
-from taskspace.selection.result import COVERED, Budget, Options, SelectResult
-from taskspace.selection.selectors.base import SELECTORS, Selector
+from taskspace.selection.loop import COVERED, SelectionLoop
+from taskspace.selection.options import Options
+from taskspace.selection.result import SelectResult, statement
+from taskspace.selection.selectors import SELECTORS
+from taskspace.selection.selectors.base import Selector
 from taskspace.selection.selectors.coverage import Coverage
 from taskspace.selection.selectors.noisy import Noisy
 from taskspace.sets import pack
@@ -37,13 +38,11 @@ def select(
     seed: int = 0,
     selector: str | Selector | None = None,
     targets: Space | None = None,
-    candidates: CandidatesOption = None,
-    budget: int | Budget | None = None,
+    candidates: Space | str | None = None,
+    budget: int | None = None,
+    environment_steps: int | None = None,
     n_parallel: int = 1,
-    deterministic: bool = True,
-    retries: int = 0,
     patience: int | None = None,
-    evaluate_uncovered_only: bool = False,
     reference: float | Array | None = None,
     full_table: Study | xr.Dataset | None = None,
     executor: Executor | None = None,
@@ -60,21 +59,17 @@ def select(
         space: contexts that may be trained.
         question: criterion, judge and tolerance.
         seed: seed of the trainer and of random choices.
-        selector: name of one of `SELECTORS`, or one of your own; if left out that of
-            `default_selector`.
+        selector: name of one of `SELECTORS`, or a selector; if left out `noisy` for
+            trainers that learn, `coverage` for others.
         targets: contexts to cover; `space` if left out.
         candidates: contexts that may be trained, where they are not `space`: another
-            space, a number of points scattered over the box of `space` in addition to
-            it, or `"box"` for any point of the box.
-        budget: number of trainings, or a `Budget`; no limit if left out.
-        n_parallel: trainings under way at a time; proposals know of each other.
-        deterministic: results count in the order of proposals, so that the sequence
-            depends on `n_parallel` but not on who finishes first.
-        retries: trainings with another seed after one that failed or is bad at home.
+            space, or `"box"` for any point of the box.
+        budget: number of trainings, at most.
+        environment_steps: simulated steps of all trainings, at most.
+        n_parallel: trainings under way at a time; proposals know of each other, and
+            results count in the order of proposals.
         patience: trainings without success, once every target was tried at home,
             after which it stops; twice the number of axes plus one if left out.
-        evaluate_uncovered_only: evaluate a new policy only where nothing serves yet,
-            where evaluations are expensive.
         reference: the best performance there is, as you state it, one or one per
             target, which regret is against. If left out it is the optimum where that
             is known. Where it is not, a target has a reference only once a policy is
@@ -87,33 +82,27 @@ def select(
         cover_time_limit: processor seconds for the cover of what is trained.
         progress: told after each training how many targets are covered.
     """
-    tried = space if targets is None else targets
-    check_tasks(system, trainer, space, tried)
+    targets = space if targets is None else targets
+    check_tasks(system, trainer, space, targets)
     question = as_question(question)
     question.check_exact("A selection")
     question.check_single("A selection")
-    anywhere = candidates == BOX
-    space = candidate_space(space, candidates, seed)
+    space = candidate_space(space, candidates)
+    options = Options(budget, environment_steps, n_parallel, patience)
     ledger = new_selection_ledger(
-        system, trainer, space, tried, question, seed=seed, reference=reference
+        system, trainer, space, targets, question, seed=seed, reference=reference
     )
     if full_table is not None:
         full_table = as_study(full_table).table
-        check_full_table(full_table, space, tried)
+        check_full_table(full_table, space, targets)
+    anywhere = isinstance(candidates, str) and candidates == BOX
     if selector is None:
         selector = default_selector(trainer, anywhere)
-    chosen = make_selector(selector, space, seed, anywhere)
-    options = Options(
-        budget=budget if isinstance(budget, Budget) else Budget(trainings=budget),
-        n_parallel=n_parallel,
-        deterministic=deterministic,
-        retries=retries,
-        patience=2 * len(space.names) + 1 if patience is None else patience,
-        evaluate_uncovered_only=evaluate_uncovered_only,
-    )
+    if isinstance(selector, str):
+        selector = make_selector(selector, space, seed, anywhere)
     selection = SelectionLoop(
         ledger,
-        chosen,
+        selector,
         question,
         options,
         submit=None
@@ -121,8 +110,7 @@ def select(
         else lambda work: executor.submit(ledger.task.do, work, record_failures=True),
         progress=progress,
     )
-    reason = selection.run()
-    return conclude(selection, reason, full_table, cover_time_limit)
+    return conclude(selection, selection.run(), full_table, cover_time_limit)
 
 
 def default_selector(trainer: Trainer, anywhere: bool = False) -> str:
@@ -140,46 +128,26 @@ def default_selector(trainer: Trainer, anywhere: bool = False) -> str:
 
 
 def make_selector(
-    selector: str | Selector,
-    space: Space,
-    seed: int,
-    anywhere: bool = False,
-    price: float | None = None,
+    name: str, space: Space, seed: int, anywhere: bool = False
 ) -> Selector:
-    """Return a selector by name, or the one given.
+    """Return a selector by name.
 
     Args:
-        selector: a name of `SELECTORS`, or a selector.
+        name: of `SELECTORS`.
         space: contexts that may be trained.
         seed: of random choices.
         anywhere: any point of the box may be proposed.
-        price: environment steps that a policy kept is worth, for `noisy`.
     """
-    if isinstance(selector, Selector):
-        return selector
-    if selector not in SELECTORS:
-        raise UnknownNameError("selector", selector, SELECTORS)
-    options = {"anywhere": anywhere or None, "price": price}
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        takes = [n for n, cls in SELECTORS.items() if name in signature(cls).parameters]
-        if selector not in takes:
-            what, instead = OPTIONS[name]
-            raise InvalidInputError(
-                f"{what} by {', '.join(map(repr, takes))} only, but the selector is "
-                f"{selector!r}. {instead}"
-            )
-    return SELECTORS[selector](space, seed, **given)
-
-
-OPTIONS = {
-    "anywhere": (
-        "Any point of the box is proposed",
-        "Give a number of candidates instead.",
-    ),
-    "price": ("A price per policy is used", "Leave select.price out."),
-}
-"""What a selector may be told beside its candidates: what it is, what to do without."""
+    if name not in SELECTORS:
+        raise UnknownNameError("selector", name, SELECTORS)
+    if not anywhere:
+        return SELECTORS[name](space, seed)
+    if name != Coverage.name:
+        raise InvalidInputError(
+            f"Any point of the box is proposed by {Coverage.name!r} only, but the "
+            f"selector is {name!r}. Give a space of candidates instead."
+        )
+    return Coverage(space, seed, anywhere=True)
 
 
 def new_selection_ledger(
@@ -213,8 +181,8 @@ def new_selection_ledger(
                 f"A stated reference must be finite, but got {reference}."
             )
     # The rows of a cover are few, whatever the number of candidates.
-    measures = [question.rule.measure]
-    more = [name for name in measures if name != "performance"]
+    measure = question.rule.measure
+    more = [measure] if measure != "performance" else []
     task = Task(system, trainer, contexts, seed).keeping(1, [question.judge], more)
     return Ledger(task, None, targets, reference=reference, candidates=space)
 
@@ -240,46 +208,46 @@ def conclude(
         ledger.state_reference(best, f"{kind} of all candidates")
     seen = selection.look()
     covered, judged = seen.counted, seen.judged
-    n_done = len(seen.losses)
+    assert reason != COVERED or covered.all()
+    study, sets = None, pack(np.zeros((1, len(covered)), bool))
     reference = "nothing: no source is evaluated"
-    study = None
-    if n_done:
+    if len(seen.losses):
         study = ledger.study()
         table = study.table.assign_attrs(
-            selector=selection.selector.name, notes=[_note(selection, n_done)]
+            selector=selection.selector.name, notes=[statement(len(seen.losses))]
         )
         table.attrs.pop("n_planned", None)
         study = study.with_table(table)
-        reference = table.attrs.get("best_known_kind", "best of the table")
+        reference = study.table.attrs.get("best_known_kind", "best of the table")
         sets = question.sets(study)
-    else:
-        sets = pack(np.zeros((1, len(covered)), bool))
     fewest = None
     if full_table is not None:
         fewest = fewest_trainings(
             ledger, question, selection.selector, full_table, cover_time_limit
         )
-        if covered.all():
-            fewest.check(selection.trainings)
-    assert reason != COVERED or covered.all()
+        if covered.all() and ledger.n_sources < fewest.lower_bound:
+            raise ContradictionError(
+                f"The table of all candidates says that at least {fewest.lower_bound} "
+                f"trainings are needed, and the selection that {ledger.n_sources} "
+                "cover every target. One of them is wrong, so neither is reported. "
+                "Please report this with its data."
+            )
     return SelectResult(
         question=question,
         selector=selection.selector.name,
         stop_reason=reason,
-        trainings=selection.trainings,
+        trainings=ledger.n_sources,
         environment_steps=selection.environment_steps,
-        evaluations=selection.history[-1]["evaluations"] if selection.history else 0,
+        evaluations=selection.evaluations,
         coverage=float(covered.mean()) if judged.all() else None,
         covered_at_least=float(covered.mean()),
         unserved=np.flatnonzero(judged & ~covered),
         without_reference=np.flatnonzero(~judged),
         cover=find_cover(sets, method="minimum", time_limit=cover_time_limit),
         study=study,
-        history=selection.history,
-        lower_bound_trainings=1 if fewest is None else fewest.lower_bound,
+        history=[step.entry for step in selection.log.steps],
         reference=reference,
-        failures=selection.bad_sources(),
-        statement=_note(selection, n_done),
+        failures=selection.failures(),
         fewest=fewest,
         close=close_targets(question, study, covered),
     )
@@ -300,16 +268,3 @@ def close_targets(question: Question, study: Study | None, served: Mask) -> Numb
     lower = table["performance"] - 2 * table["standard_error"].fillna(0.0)
     losses = question.losses(table.assign(performance=lower)).values
     return np.flatnonzero(served & ~(losses <= question.epsilon).any(0))
-
-
-def _note(selection: SelectionLoop, n_done: int) -> str:
-    partly = ""
-    if selection.options.evaluate_uncovered_only and not selection.moves:
-        partly = (
-            " Each was evaluated only where nothing served before; elsewhere it counts "
-            "as not serving."
-        )
-    return (
-        f"This speaks of the {n_done:,} sources that a selection trained, not of all "
-        f"contexts that could be trained.{partly}"
-    )

@@ -1,8 +1,7 @@
 """Pictures: one function per figure, `(study, answer) -> Figure`, and the page.
 
 `map`, `coverage`, `profile`, `transfer`, `tolerance`, `boxes`, `gains`, `schedule`,
-`schedule_profile`, `history` and `price` return matplotlib figures; `page` makes the
-HTML explorer.
+and `history` return matplotlib figures; `page` makes the HTML explorer.
 """
 
 from taskspace._util.lazy import lazy_names

@@ -3,10 +3,8 @@ from .figures.boxes import boxes as boxes
 from .figures.coverage import coverage as coverage
 from .figures.gains import gains as gains
 from .figures.history import history as history
-from .figures.history import price as price
 from .figures.map import map as map
 from .figures.profile import profile as profile
 from .figures.schedule import schedule as schedule
-from .figures.schedule import schedule_profile as schedule_profile
 from .figures.tolerance import tolerance as tolerance
 from .figures.transfer import transfer as transfer

@@ -28,6 +28,7 @@ COLOURS = (
     "#005F45", "#7A4964", "#346C8C", "#803800", "#908829", "#5C5C5C",
 )  # fmt: skip
 PLAIN = 8
+MAX_NUMERALS = 99
 PALETTE = COLOURS[:PLAIN]
 METHOD_COLOURS = {name: method.colour for name, method in METHODS.items()}
 STYLE: Any = {
@@ -168,39 +169,33 @@ def colour_numbers(near: list[set[int]]) -> list[int]:
 
 
 def draw_sources(
-    axes: Axes,
-    places: Sequence[tuple[float, float]],
-    numbers: Sequence[int],
-    shades: Sequence[str],
-    *,
-    size: float = 11,
-    numerals: bool = True,
+    axes: Axes, places: Any, numbers: Sequence[int], shades: Sequence[str]
 ) -> None:
-    """Draw where sources lie, with the numbers of their order.
+    """Draw where sources lie, with their numbers unless they are too many.
 
     Args:
         axes: where to draw.
-        places: of the sources.
+        places: of the sources, `(source, 2)`.
         numbers: place of each in the order, from 0.
         shades: colour of each source of the order.
-        size: of the marks.
-        numerals: whether to write the numbers.
     """
-    for at, number in zip(places, numbers, strict=True):
+    many = len(shades) > MAX_NUMERALS
+    for (x, y), number in zip(places, numbers, strict=True):
         shade = shades[number]
         axes.plot(
-            *at,
+            x,
+            y,
             "o",
             color=shade,
-            markersize=size,
+            markersize=4 if many else 11,
             markeredgecolor="black",
             clip_on=False,
             zorder=5,
         )
-        if numerals:
+        if not many:
             axes.annotate(
                 str(number + 1),
-                at,
+                (x, y),
                 ha="center",
                 va="center",
                 fontsize=6.5,
@@ -248,22 +243,25 @@ def set_axis(
     axis.axes.set(**{f"{name}lim": limits})
 
 
-def legend_below(figure: Figure, **settings: Any) -> None:
+def legend_below(figure: Figure, handles: Sequence[Any] = ()) -> None:
     """Put one legend of all panels below them, where it hides nothing.
 
     Args:
         figure: whose artists have labels.
-        **settings: see `Figure.legend`; by default each label of a panel once.
+        handles: artists to name; if left out each label of a panel once.
     """
-    if "handles" not in settings:
-        parts = [axes.get_legend_handles_labels() for axes in figure.axes]
-        named = {
-            label: handle
-            for handles, labels in parts
-            for handle, label in zip(handles, labels, strict=True)
-        }
-        settings |= {"handles": list(named.values()), "labels": list(named)}
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8, **settings)
+    named = {handle.get_label(): handle for handle in handles}
+    if not handles:
+        for axes in figure.axes:
+            parts = axes.get_legend_handles_labels()
+            named |= {label: handle for handle, label in zip(*parts, strict=True)}
+    figure.legend(
+        list(named.values()),
+        list(named),
+        loc="outside lower center",
+        ncols=2,
+        fontsize=8,
+    )
 
 
 def title_of(question: Question) -> str:

@@ -14,8 +14,8 @@ from taskspace._util.arrays import Array
 from taskspace.policies import LinearGain
 from taskspace.questions import Question
 from taskspace.selection.log import Log
-from taskspace.selection.loop import SelectionLoop
-from taskspace.selection.result import COVERED, Options
+from taskspace.selection.loop import COVERED, SelectionLoop
+from taskspace.selection.options import Options
 from taskspace.selection.selecting import new_selection_ledger
 from taskspace.selection.selectors.base import Selector
 from taskspace.spaces import Grid, Space

@@ -388,7 +388,7 @@ def test_a_large_table_keeps_only_some_rows(browser, tmp_path):
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
     page = build_page(
-        table, [ts.Question("regret", epsilon=0.1)], max_rows=400, more_rows=250,
+        table, [ts.Question("regret", epsilon=0.1)], max_rows=400,
         n_steps=12, time_limit=1.0,
     )  # fmt: skip
     browser.show(page, tmp_path)

@@ -35,8 +35,6 @@ def test_text_is_text_wherever_it_stands(browser, tmp_path, evil):
         "settings": evil,
         "reproduce": evil,
         "versions": evil,
-        "citation": evil,
-        "tables": [{"title": evil, "head": [evil], "rows": [[evil]]}],
     }
     asked = [ts.Question(epsilon=1.0)]
     page = collect(hostile_table(evil), asked, title=evil, time_limit=0.2, n_steps=5)

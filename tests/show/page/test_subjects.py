@@ -170,7 +170,7 @@ def test_a_selection_tells_its_history(browser, selection, tmp_path):
     assert "regret ≤ 0.3" in browser.text(".sentence")
     assert "How it was found" in browser.text("footer")
     assert f"{result.trainings} trainings" in browser.text("footer")
-    figure = ts.show.history(path).axes[0].lines[0]
+    figure = ts.show.history(result).axes[0].lines[0]
     assert np.asarray(figure.get_xdata())[-1] == result.trainings
     for name in ("evaluations", "trainings"):
         browser.run(

@@ -34,15 +34,6 @@ class Options:
         "Show what is certified between the contexts, for each question.", False
     )
 
-    @property
-    def file(self) -> Path:
-        """The page: as named, in a folder, or beside a file."""
-        if self.out is not None:
-            return self.out
-        if self.path.is_dir():
-            return inside(self.path, self.path / "explore.html")
-        return self.path.with_name(f"{self.path.stem}.html")
-
 
 @as_command
 def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
@@ -55,24 +46,27 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
     from taskspace.show.page import build_page
     from taskspace.show.page.build import page_questions
 
-    asked = [] if asking.ask is None else [asking.question(options.path)]
-    if (options.path / MANIFEST).is_file():
+    path = options.path
+    asked = [] if asking.ask is None else [asking.question(path)]
+    if (path / MANIFEST).is_file():
         raise InvalidInputError(
-            f"{options.path} is a policy library, and a page shows a run, a selection "
-            "or a matrix. Explore the run that it was made from; contract.json "
-            "says what it holds, and `taskspace evaluate` tries it."
+            f"{path} is a policy library, and a page shows a run, a selection "
+            "or a matrix. Explore the run that it was made from; contract.json says "
+            "what it holds, and `taskspace evaluate` tries it."
         )
-    file = options.file
+    file = options.out or path.with_name(f"{path.stem}.html")
+    if options.out is None and path.is_dir():
+        file = inside(path, path / "explore.html")
     writable(file)
     began = time.perf_counter()
     with stage_progress() as report:
-        study = reading.study(options.path)
-        certified = []
-        if options.certify:
-            certified = [
-                certify(study, q, progress=report)
-                for q in dict.fromkeys([*asked, *page_questions(study)])
-            ]
+        study = reading.study(path)
+        questions = dict.fromkeys([*asked, *page_questions(study)])
+        certified = [
+            certify(study, question, progress=report)
+            for question in questions
+            if options.certify
+        ]
         html = build_page(
             study,
             asked,
@@ -80,13 +74,12 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
             time_limit=options.time_limit,
             progress=report,
         )
-        report("write", 0, 1)
         write_atomically(file, html)
-        report("write", 1, 1)
     seconds, size = time.perf_counter() - began, file.stat().st_size
-
-    def show() -> None:
-        console.print(f"{shown(file)}: {size / 1e6:.2f} MB, {seconds:.1f} s")
-        console.print("Open it in a browser; it needs no server and no network.")
-
-    return Answer(lambda: {"file": str(file), "bytes": size, "seconds": seconds}, show)
+    return Answer(
+        lambda: {"file": str(file), "bytes": size, "seconds": seconds},
+        lambda: console.print(
+            f"{shown(file)}: {size / 1e6:.2f} MB, {seconds:.1f} s\n"
+            "Open it in a browser; it needs no server and no network."
+        ),
+    )

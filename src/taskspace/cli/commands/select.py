@@ -17,28 +17,21 @@ from taskspace.cli.options import (
 from taskspace.cli.output import (
     Answer,
     console,
-    first_few,
-    number,
-    percent,
     progress_console,
-    show_table,
     shown,
     stage_progress,
     warn,
 )
 from taskspace.errors import InvalidInputError
-from taskspace.questions import Question
-from taskspace.runs import Experiment, SelectionRun, load_experiment, run_selection
+from taskspace.runs import SelectionRun, load_experiment, run_selection
 from taskspace.runs.opening import open_study
 from taskspace.runs.specs import SelectSpec
-from taskspace.selection import SELECTORS, SelectResult
+from taskspace.selection import SELECTORS
 
 EXAMPLES = (
     "taskspace select msd-lqr --ask 'regret <= 0.5'",
     "taskspace select cartpole --ask 'score >= 475'",
 )
-
-SHOWN_STEPS = 12
 
 
 @dataclass(frozen=True)
@@ -61,21 +54,6 @@ class Options:
     scheduler: SchedulerOption = None
     trust: TrustOption = False
 
-    def load(self, asking: Asking, trust: bool) -> tuple[Experiment, Question]:
-        """Return the experiment, with what the options replace, and its question."""
-        loaded = load_experiment(self.experiment, self.overrides or (), trust=trust)
-        names = ("selector", "budget", "n_parallel")
-        values = {name: getattr(self, name) for name in names}
-        spec = replace(
-            loaded.select or SelectSpec(),
-            **{name: value for name, value in values.items() if value is not None},
-        )
-        question = loaded.questions[0]
-        if asking.ask is not None:
-            question = asking.question(Path(self.experiment))
-            loaded = replace(loaded, ask=(question,))
-        return replace(loaded, select=spec), question
-
 
 @as_command
 def select(options: Options, asking: Asking) -> Answer:
@@ -91,7 +69,19 @@ def select(options: Options, asking: Asking) -> Answer:
             f"select trains policies, so it needs an experiment (.toml), but got "
             f"{path}. For a table with unmeasured cells see docs/recipes.md."
         )
-    experiment, question = options.load(asking, options.trust)
+    experiment = load_experiment(
+        options.experiment, options.overrides or (), trust=options.trust
+    )
+    given = {
+        name: value
+        for name in ("selector", "budget", "n_parallel")
+        if (value := getattr(options, name)) is not None
+    }
+    how = replace(experiment.select or SelectSpec(), **given)
+    experiment = replace(experiment, select=how)
+    if asking.ask is not None:
+        experiment = replace(experiment, ask=(asking.question(path),))
+    question = experiment.questions[0]
     table = None
     if options.full_table is not None:
         table = open_study(options.full_table, trust=options.trust).table
@@ -100,7 +90,6 @@ def select(options: Options, asking: Asking) -> Answer:
         run = run_selection(
             experiment,
             options.out or Path("runs") / f"{experiment.name}-select",
-            question=question,
             workers=options.workers,
             scheduler=options.scheduler,
             full_table=table,
@@ -110,115 +99,23 @@ def select(options: Options, asking: Asking) -> Answer:
     from taskspace.show.figures.history import history  # slow
     from taskspace.show.style import save
 
-    figures = save(history(run.result), run.path / "figures" / "selection")
-    files = {"figures": [str(figure) for figure in figures]}
+    figures = [
+        str(f) for f in save(history(run.result), run.path / "figures/selection")
+    ]
     return Answer(
-        lambda: {"run": str(run.path), **run.result.record()} | files,
-        lambda: _show(run, figures),
+        lambda: {"run": str(run.path), **run.result.record(), "figures": figures},
+        lambda: _show(run, figures[0]),
     )
 
 
-def _show_fewest(result: SelectResult) -> None:
-    """Print how few trainings any selector needs, if that is known."""
-    fewest = result.fewest
-    if fewest is None:
-        console.print(
-            "How few trainings any selector needs is not known without the table of "
-            "all candidates (--full-table)."
-        )
-    elif fewest.why_no_bound:
-        console.print(f"The full table bounds no selector here: {fewest.why_no_bound}.")
-    else:
-        console.print(
-            "No selector that serves with policies trained at these candidates needs "
-            f"fewer than {fewest.lower_bound} trainings{fewest.of}. The smallest cover "
-            f"found of that table has {fewest.size} sources."
-        )
-
-
-def _share(result: SelectResult) -> str:
-    """Return the coverage for people; at least so much where it is not known."""
-    at_least = "" if result.coverage is not None else "at least "
-    return f"{at_least}{percent(result.covered_at_least)}"
-
-
-def _show_without_reference(result: SelectResult) -> None:
-    """Print what is not known for want of a reference, and what to state."""
-    n_lacking, n_targets = len(result.without_reference), result.cover.n_targets
-    if not n_lacking:
-        return
-    warn(
-        f"Coverage is unknown: {n_lacking:,} of {n_targets:,} targets "
-        f"have no reference. A {result.question.criterion} compares with the best that "
-        "is possible at a target, which is not known where no policy was trained, "
-        "no optimum is known and none is stated. What to do: state the best "
-        "performance (--set select.reference=J), or ask for a level (--ask 'score >= "
-        "J'), or train at every context (taskspace run)."
-    )
-
-
-def _show_failures(result: SelectResult) -> None:
-    """Print the first trainings that failed, and why."""
-    for failure in result.failures[:5]:
-        context = ", ".join(f"{k}={number(v)}" for k, v in failure["context"].items())
-        warn(
-            f"The training at {shown(context)} with seed {failure['seed']} is "
-            f"{failure['state']}: {shown(failure['reason'])}."
-        )
-
-
-def _show(run: SelectionRun, figures: list[Path]) -> None:
+def _show(run: SelectionRun, figure: str) -> None:
     """Print what was selected and spent, and the next command."""
     result = run.result
-    things = "training" if result.trainings == 1 else "trainings"
-    console.print(
-        f"[bold]{result.trainings} {things}[/bold] by {result.selector} cover "
-        f"{_share(result)} of {result.cover.n_targets:,} targets{result.scope}: "
-        f"{result.stop_reason}."
-    )
-    if len(result.close):
-        warn(
-            f"{len(result.close)} of these targets meet the question by less than two "
-            "standard errors, so fresh episodes may refute some of them: "
-            f"{first_few([str(target) for target in result.close])}."
-        )
-    _show_without_reference(result)
-    asked = result.question
-    compares = any(not demand.rule.is_absolute for demand in asked.demands)
-    against = f"; against: {result.reference}" if compares else ""
-    console.print(f"Asked: {asked.statement}{against}.")
-    console.print(
-        f"Spent: {result.environment_steps:,} environment steps, "
-        f"{result.evaluations:,} evaluations of a policy at a target."
-    )
-    enough = "enough" if result.coverage is not None else "enough for these targets"
-    console.print(f"{result.cover.size} of the sources are {enough}.")
-    _show_fewest(result)
-    if len(result.unserved):
-        warn(
-            f"{len(result.unserved)} targets are served by no source: "
-            f"{first_few([str(target) for target in result.unserved])}."
-        )
-    _show_failures(result)
-    step = max(1, -(-len(result.history) // SHOWN_STEPS))
-    entries = result.history[::step]
-    if (len(result.history) - 1) % step:
-        entries = [*entries, result.history[-1]]
-    show_table(
-        ("trainings", "coverage", "environment steps", "evaluations"),
-        [
-            (
-                str(entry["trainings"]),
-                percent(entry["coverage"]),
-                f"{entry['environment_steps']:,}",
-                f"{entry['evaluations']:,}",
-            )
-            for entry in entries
-        ],
-    )
-    console.print(f"{shown(result.statement)}")
-    for figure in figures[:1]:
-        console.print(f"Figure {shown(figure)}")
+    for sentence in result.sentences:
+        console.print(shown(sentence))
+    for warning in result.warnings:
+        warn(shown(warning))
+    console.print(f"Figure {shown(figure)}")
     console.print(
         f"Run in {shown(run.path)} ({run.seconds:.1f} s). Next: taskspace certify "
         f"{shown(run.path)} {question_options(result.question)}"

@@ -7,27 +7,15 @@ from functools import cached_property
 from typing import ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.work import TRAINED
 from taskspace.questions import Question
-from taskspace.selection.candidates import Array, Candidates, distances
+from taskspace.selection.candidates import Candidates, distances
+from taskspace.selection.log import Proposal
 from taskspace.spaces import Space
-
-__all__ = [
-    "SELECTORS",
-    "Array",
-    "Candidates",
-    "Known",
-    "Looking",
-    "OneByOne",
-    "RegionPlan",
-    "Selector",
-    "distances",
-    "selector",
-]
 
 
 @dataclass(frozen=True)
@@ -40,7 +28,6 @@ class Known:
         sources: contexts of these sources, one row each.
         planned: contexts of all sources whose training is planned, done or not.
         pending: contexts of those that are being trained.
-        trained: which of the evaluated sources were trained, not made otherwise.
         judged: targets whose loss has a reference that counts. At the others `losses`
             are against the best policy seen, which is enough to choose what to train.
     """
@@ -50,21 +37,20 @@ class Known:
     sources: Array
     planned: Array
     pending: Array
-    trained: NDArray[np.bool_]
-    judged: NDArray[np.bool_]
+    judged: Mask
 
     @cached_property
-    def served(self) -> NDArray[np.bool_]:
+    def served(self) -> Mask:
         """Which source serves which target, by evaluation."""
         return np.asarray(self.losses <= self.question.epsilon)
 
     @cached_property
-    def covered(self) -> NDArray[np.bool_]:
+    def covered(self) -> Mask:
         """Targets that some evaluated source serves, judged or not."""
         return np.asarray(self.served.any(0))
 
     @cached_property
-    def counted(self) -> NDArray[np.bool_]:
+    def counted(self) -> Mask:
         """Targets that count as covered: served, by a reference that counts."""
         return self.covered & self.judged
 
@@ -79,80 +65,51 @@ class Looking:
 
     def __init__(self, ledger: Ledger, question: Question):
         self.ledger, self.question = ledger, question
-        self._version, self._seen = -1, None
-        self._numbers = np.empty(0, np.int64)
+        self._compares = question.rule.compares_with_best
+        self._version, self._known = -1, None
+        self._indices = np.empty(0, np.int64)
         self._reference: Array | None = None
         self._losses = np.empty((0, ledger.target_space.size))
 
     def now(self) -> Known:
-        """Return what the ledger says now.
-
-        All losses are computed again if the reference changed.
-        """
-        if self._seen is None or self._version != self.ledger.version:
-            self._seen, self._version = self._look(), self.ledger.version
-        return self._seen
+        """Return what the ledger says now."""
+        if self._known is None or self._version != self.ledger.version:
+            self._known, self._version = self._look(), self.ledger.version
+        return self._known
 
     def _look(self) -> Known:
-        ledger, question = self.ledger, self.question
+        ledger = self.ledger
         judged = np.ones(ledger.target_space.size, bool)
-        if not ledger.n_sources:
-            empty = np.empty((0, len(ledger.target_space.names)))
-            none = np.empty(0, bool)
-            return Known(question, self._losses, empty, empty, empty, none, judged)
-        points, done = ledger.sources.points, ledger.evaluated
+        points = np.empty((0, len(ledger.target_space.names)))
+        if ledger.n_sources:
+            points = ledger.sources.points
+        done = ledger.evaluated
         if done.any():
             self._update(np.flatnonzero(done))
-            if question.rule.compares_with_best:
+            if self._compares:
                 judged = ~np.isnan(ledger.best_known()[0])
-        trained = np.array([kind == TRAINED for kind in ledger.kinds])
         return Known(
-            question,
+            self.question,
             self._losses,
             points[done],
-            points[trained],
+            points[[kind == TRAINED for kind in ledger.kinds]],
             points[ledger.pending],
-            trained[done],
             judged,
         )
 
-    def _update(self, numbers: NDArray[np.int64]) -> None:
-        """Compute the losses of sources that are evaluated and were not before."""
-        reference = None
-        if self.question.rule.compares_with_best:
-            reference = self.ledger.best_seen()[0]
-            before = self._reference
-            if before is None or not np.array_equal(reference, before, equal_nan=True):
-                self._numbers, self._losses = numbers[:0], self._losses[:0]
-        new = np.setdiff1d(numbers, self._numbers)
-        if len(new):
-            table = self.ledger.table(against_seen=True, numbers=new)
-            merged = np.empty((len(numbers), self._losses.shape[1]))
-            is_new = np.isin(numbers, new)
-            merged[is_new] = self.question.losses(table).values
-            merged[~is_new] = self._losses
-            self._losses = merged
-        self._numbers, self._reference = numbers, reference
-
-
-@dataclass(frozen=True)
-class RegionPlan:
-    """A training of one family for a set of targets.
-
-    Args:
-        targets: ascending numbers of the targets; with one or none it is trained at
-            `context` alone.
-        context: the one of them nearest to their middle, which stands for them.
-        seed: of the training.
-        steps: most environment steps of each policy; those of the trainer if None.
-        start: number of the source whose best policy it begins from, None for nothing.
-    """
-
-    targets: NDArray[np.int64]
-    context: Array
-    seed: int
-    steps: int | None = None
-    start: int | None = None
+    def _update(self, indices: Numbers) -> None:
+        """Compute losses of new sources; of all if the reference changed."""
+        reference = self.ledger.best_seen()[0] if self._compares else np.empty(0)
+        before, self._reference = self._reference, reference
+        if before is None or not np.array_equal(reference, before, equal_nan=True):
+            self._indices, self._losses = indices[:0], self._losses[:0]
+        is_new = ~np.isin(indices, self._indices)
+        if is_new.any():
+            table = self.ledger.table(against_seen=True, numbers=indices[is_new])
+            losses = np.empty((len(indices), self._losses.shape[1]))
+            losses[is_new] = self.question.losses(table).values
+            losses[~is_new] = self._losses
+            self._indices, self._losses = indices, losses
 
 
 class Selector(ABC):
@@ -213,8 +170,8 @@ class Selector(ABC):
             One row per context; fewer than n, or none, if no candidate is left.
         """
 
-    def propose_region(self, ledger: Ledger, question: Question) -> RegionPlan | None:
-        """Return a set of targets to train one family for, None for none.
+    def propose_region(self, ledger: Ledger, question: Question) -> Proposal | None:
+        """Return a training on a region, or with other steps; None for none.
 
         Args:
             ledger: what is trained and evaluated so far.
@@ -224,7 +181,7 @@ class Selector(ABC):
         return None
 
     def may_give_up(self, ledger: Ledger, question: Question) -> bool:
-        """Return whether trainings in vain are a reason to stop.
+        """Return whether the selection may stop after trainings without success.
 
         Args:
             ledger: what is trained and evaluated so far.
@@ -234,10 +191,10 @@ class Selector(ABC):
         return True
 
     def look(self, ledger: Ledger, question: Question) -> Known:
-        """Return what a ledger says, after a check that it has the candidates' axes.
+        """Return what a ledger says about a question.
 
         Args:
-            ledger: what is trained so far.
+            ledger: what is trained so far, at targets with the candidates' axes.
             question: what is asked.
         """
         names, axes = ledger.target_space.names, self.candidates.space.names
@@ -251,51 +208,13 @@ class Selector(ABC):
             last = self._looking = Looking(ledger, question)
         return last.now()
 
-    def rng(self, seen: Known) -> np.random.Generator:
-        """Return randomness of the next proposal: of the seed and the sources planned.
-
-        Args:
-            seen: what is known.
-        """
-        return np.random.default_rng([self.seed, len(seen.planned)])
-
-    def homes(self, targets: Array) -> NDArray[np.int64]:
+    def homes(self, targets: Array) -> Numbers:
         """Return the candidate nearest to each target, the first among equals.
 
         Args:
             targets: contexts, one row each.
         """
         return self.candidates.nearest(self.candidates.units_of(targets))
-
-    def wanted(
-        self, seen: Known, targets: Array
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return targets to care for, and the candidate nearest to each that is left.
-
-        An uncovered target whose own candidate was tried before is cared for only
-        when there is no other.
-
-        Args:
-            seen: what is known.
-            targets: contexts of all targets.
-
-        Returns:
-            Numbers of targets, and numbers of candidates; none if none is left.
-        """
-        left = self.candidates.left(seen.planned)
-        uncovered = np.flatnonzero(~seen.covered)
-        none = np.empty(0, np.int64)
-        if not left.any() or not len(uncovered):
-            return none, none
-        homes = self.homes(targets[uncovered])
-        fresh = left[homes]
-        if fresh.any():
-            return uncovered[fresh], homes[fresh]
-        numbers = np.flatnonzero(left)
-        away = distances(
-            self.candidates.unit[numbers], self.candidates.units_of(targets[uncovered])
-        )
-        return uncovered, numbers[away.argmin(0)]
 
 
 S = TypeVar("S", bound=type[Selector])
@@ -324,11 +243,11 @@ def selector(name: str) -> Callable[[S], S]:
 
 
 class OneByOne(Selector):
-    """A selector that picks one candidate at a time, knowing those before."""
+    """A selector that picks one candidate at a time; each pick knows those before."""
 
     @abstractmethod
-    def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """Return the number of a candidate that is left, None if none is worth it.
+    def pick(self, ledger: Ledger, seen: Known, left: Mask) -> int | None:
+        """Return the index of a candidate that is left, None if none is worth it.
 
         Args:
             ledger: what is trained so far.
@@ -348,13 +267,25 @@ class OneByOne(Selector):
         before = len(seen.planned)
         for _ in range(n):
             left = self.candidates.left(seen.planned)
-            place = self.pick(ledger, seen, left) if left.any() else None
-            if place is None:
+            index = self.pick(ledger, seen, left) if left.any() else None
+            if index is None:
                 break
-            row = self.candidates.points[place : place + 1]
+            row = self.candidates.points[index : index + 1]
             seen = replace(
                 seen,
                 planned=np.concatenate([seen.planned, row]),
                 pending=np.concatenate([seen.pending, row]),
             )
         return seen.planned[before:]
+
+
+__all__ = [
+    "SELECTORS",
+    "Candidates",
+    "Known",
+    "Looking",
+    "OneByOne",
+    "Selector",
+    "distances",
+    "selector",
+]

@@ -1,66 +1,85 @@
 """Selectors that fit no model: by chance, evenly, or where nothing serves yet."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Mask, Numbers
 from taskspace.performance.ledger import Ledger
-from taskspace.selection.selectors.base import Known, OneByOne, distances, selector
-
-__all__ = ["Farthest", "Random", "Uncovered", "Uniform"]
+from taskspace.selection.candidates import distances
+from taskspace.selection.selectors.base import Known, OneByOne, selector
 
 
 @selector("random")
 class Random(OneByOne):
     """Uniformly among the candidates that are left."""
 
-    def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
+    def pick(self, ledger: Ledger, seen: Known, left: Mask) -> int | None:
         """Return any candidate that is left."""
         del ledger
-        return int(self.rng(seen).choice(np.flatnonzero(left)))
+        rng = np.random.default_rng([self.seed, len(seen.planned)])
+        return int(rng.choice(np.flatnonzero(left)))
 
 
 @selector("uniform")
 class Uniform(OneByOne):
     """The candidate farthest from all sources; the middle first."""
 
-    def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """Pick the candidate whose nearest source is farthest, the first of equals."""
+    def pick(self, ledger: Ledger, seen: Known, left: Mask) -> int | None:
+        """Return the candidate whose nearest source is farthest."""
         del ledger
         if not len(seen.planned):
             return self.candidates.middle
         planned = self.candidates.units_of(seen.planned)
-        gap = self.candidates.distances(planned).min(1)
+        gap = distances(self.candidates.unit, planned).min(1)
         return int(np.where(left, gap, -1.0).argmax())
 
 
+class _AtHomes(OneByOne):
+    """A selector of candidates at home of uncovered targets."""
+
+    def open_homes(self, ledger: Ledger, seen: Known, left: Mask) -> Numbers:
+        """Return the candidate nearest to each uncovered target.
+
+        A target whose own candidate was tried before waits for the others.
+
+        Args:
+            ledger: what is trained so far.
+            seen: what it says.
+            left: candidates that are not planned.
+        """
+        uncovered = ledger.target_space.points[~seen.covered]
+        homes = self.homes(uncovered)
+        if left[homes].any() or not len(uncovered):
+            return homes[left[homes]]
+        indices = np.flatnonzero(left)
+        units = self.candidates.units_of(uncovered)
+        return indices[distances(self.candidates.unit[indices], units).argmin(0)]
+
+
 @selector("uncovered")
-class Uncovered(OneByOne):
+class Uncovered(_AtHomes):
     """The home of a random target among those that are not covered."""
 
-    def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
+    def pick(self, ledger: Ledger, seen: Known, left: Mask) -> int | None:
         """Return a candidate nearest to some uncovered target."""
-        del left
-        _, homes = self.wanted(seen, ledger.target_space.points)
-        return int(self.rng(seen).choice(homes)) if len(homes) else None
+        homes = self.open_homes(ledger, seen, left)
+        rng = np.random.default_rng([self.seed, len(seen.planned)])
+        return int(rng.choice(homes)) if len(homes) else None
 
 
 @selector("farthest")
-class Farthest(OneByOne):
+class Farthest(_AtHomes):
     """The home of the uncovered target farthest from all sources; the middle first."""
 
-    def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """Return a candidate nearest to the loneliest uncovered target."""
-        del left
+    def pick(self, ledger: Ledger, seen: Known, left: Mask) -> int | None:
+        """Return the candidate nearest to the most distant uncovered target."""
         if not len(seen.planned) and not seen.covered.any():
             return self.candidates.middle
-        _, homes = self.wanted(seen, ledger.target_space.points)
+        homes = np.unique(self.open_homes(ledger, seen, left))
         if not len(homes):
             return None
-        homes = np.unique(homes)
+        units = self.candidates.unit[homes]
         if not len(seen.planned):  # policies of regions serve the others
-            middle = self.candidates.unit[homes].mean(0, keepdims=True)
-            away = distances(self.candidates.unit[homes], middle)[:, 0]
-            return int(homes[away.argmin()])
+            middle = units.mean(0, keepdims=True)
+            return int(homes[distances(units, middle)[:, 0].argmin()])
         planned = self.candidates.units_of(seen.planned)
-        gap = distances(self.candidates.unit[homes], planned).min(1)
-        return int(homes[gap.argmax()])
+        return int(homes[distances(units, planned).min(1).argmax()])

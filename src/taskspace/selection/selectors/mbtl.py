@@ -9,25 +9,17 @@ $$\frac1m\sum_j \max(0,\ \mu_i + \sqrt{\log(k+1)}\,s_i - c\,|x_i - x_j| - V_j),$
 
 $V_j$ the best score so far at target $j$, $k$ the number of trained sources. The first
 source is the middle. Distances are Euclidean in the unit box, scores are divided by
-their spread so that the noise means the same in every unit, and $c$ is the mean fall a
-distance of the rows seen, unless it is given.
+their spread so that the noise means the same in every unit, and $c$ is the mean fall
+per unit of distance in the rows seen.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask
 from taskspace.performance import family_rows
 from taskspace.performance.ledger import Ledger
-from taskspace.selection.selectors.base import (
-    Array,
-    Known,
-    OneByOne,
-    distances,
-    selector,
-)
-from taskspace.spaces import Space
-
-__all__ = ["Mbtl", "acquisition", "gaussian_process"]
+from taskspace.selection.candidates import distances
+from taskspace.selection.selectors.base import Known, OneByOne, selector
 
 NOISE = 0.1
 # Length scales and amplitudes among which the likelihood chooses.
@@ -40,20 +32,10 @@ class Mbtl(OneByOne):
     """The candidate of largest expected improvement under a linear fall with distance.
 
     It has no stop of its own: it goes on until every target is covered.
-
-    Args:
-        space: contexts that may be trained.
-        seed: not used; MBTL makes no random choice.
-        slope: c, fall of the score (in its spread) a unit of distance; estimated from
-            the rows seen if left out.
     """
 
-    def __init__(self, space: Space, seed: int = 0, slope: float | None = None):
-        super().__init__(space, seed)
-        self.slope = slope
-
-    def pick(self, ledger: Ledger, seen: Known, left: NDArray[np.bool_]) -> int | None:
-        """Pick the candidate of largest acquisition, the first among equals."""
+    def pick(self, ledger: Ledger, seen: Known, left: Mask) -> int | None:
+        """Return the candidate of largest acquisition, the first among equals."""
         if not len(seen.planned):
             return self.candidates.middle
         if not len(seen.sources):
@@ -61,15 +43,12 @@ class Mbtl(OneByOne):
         scores, home = self._scores(ledger, seen)
         sources = self.candidates.units_of(seen.sources)
         targets = self.candidates.units_of(ledger.target_space.points)
-        slope = self.slope
-        if slope is None:
-            slope = fall(scores, home, distances(sources, targets))
         mean, deviation = gaussian_process(sources, home, self.candidates.unit)
         value = acquisition(
             mean,
             deviation,
-            self.candidates.distances(targets),
-            slope,
+            distances(self.candidates.unit, targets),
+            fall(scores, home, distances(sources, targets)),
             scores.max(0),
             len(seen.sources),
         )
@@ -95,7 +74,7 @@ class Mbtl(OneByOne):
 
 
 def fall(scores: Array, home: Array, away: Array) -> float:
-    """Return mean fall of the score a unit of distance, at least 0.
+    """Return the mean fall of the score per unit of distance, at least 0.
 
     Args:
         scores: scores of each source at each target.
@@ -146,7 +125,7 @@ def acquisition(
         mean: predicted score of each candidate at home.
         deviation: its deviation.
         away: distance of each candidate to each target.
-        slope: fall of the score a unit of distance.
+        slope: fall of the score per unit of distance.
         best: best score so far at each target.
         k: number of trained sources.
     """

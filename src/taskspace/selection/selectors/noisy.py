@@ -1,14 +1,13 @@
-"""What to train next where trainings are luck: at a point, or on a region.
+"""What to train next where trainings depend on luck: at a point, or on a region.
 
-Two ways to go on compete. *Points*: the uncovered context farthest from all sources,
+Two strategies compete. *Points*: the uncovered context farthest from all sources,
 again with another seed once all were tried. *Regions*: one policy for everything that
-is uncovered, or the last such policy trained further. Trainings may take slices of the
-trainer's budget, which double when they are spent. What each way gave so far says what
-it will give: newly covered targets per environment step, a policy kept counting as so
-many steps too.
+is uncovered, or the last such policy trained further. Trainings take slices of the
+trainer's budget, which double when they are spent. The past of a strategy predicts its
+future: newly covered targets per environment step.
 
-Neither way can be trusted before it was tried, so no way may spend much more than the
-other: the total is at most about five times what the better of the two would take
+Neither strategy can be trusted before it was tried, so neither may spend much more than
+the other: the total is at most about five times what the better of the two would take
 alone, if a policy of the one never hinders the other.
 """
 
@@ -18,33 +17,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.work import REGION
 from taskspace.questions import Question
-from taskspace.selection.selectors.base import (
-    Array,
-    Known,
-    RegionPlan,
-    Selector,
-    distances,
-    selector,
-)
+from taskspace.selection.candidates import distances
+from taskspace.selection.log import Proposal
+from taskspace.selection.selectors.base import Known, Selector, selector
 from taskspace.selection.selectors.baselines import Farthest
 from taskspace.spaces import Space
 from taskspace.trainers.region import RegionTrainer
-
-__all__ = [
-    "FIRST_SLICE",
-    "LIMIT",
-    "Kind",
-    "Noisy",
-    "Regions",
-    "Trial",
-    "choose_kind",
-    "past_trials",
-    "slice_steps",
-]
 
 Kind = Literal["region", "continue", "again", "point", "retry"]
 """A policy for all that is uncovered, from nothing; the last of these trained further;
@@ -64,10 +47,10 @@ LIMIT = 4.0
 
 IMAGINED = {"regions": 0.9, "points": 0.5}
 """Share of the uncovered that one training covers, before any was seen: what is trained
-on all of them may well serve all, but one failure is enough to try the other way."""
+on all of them may well serve all, but one failure is enough to try the other."""
 
 FIRST_SLICE = 0.25
-"""Part of the trainer's budget that the first training of a way may take."""
+"""Part of the trainer's budget that the first training of a strategy may take."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +78,6 @@ def choose_kind(
     trials: Sequence[Trial],
     *,
     budget: float,
-    price: float = 0.0,
     is_fresh: bool = True,
     is_single: bool = False,
 ) -> Kind:
@@ -104,8 +86,6 @@ def choose_kind(
     Args:
         trials: what trainings gave so far, in order.
         budget: most environment steps of one training.
-        price: environment steps that a policy kept is worth: 0 asks for the fewest
-            steps, a large one for the fewest policies.
         is_fresh: some uncovered target was never trained at its own context.
         is_single: one target is uncovered. A policy for all that is uncovered is one
             for a context, and is counted as such. Once that has failed, policies for
@@ -121,8 +101,8 @@ def choose_kind(
     first = FIRST_SLICE * budget
     point: Kind = "point" if is_fresh else "retry"
     if is_single:
-        helped = [n for n, trial in enumerate(trials) if trial.new]
-        late = _spent(trials[helped[-1] + 1 :] if helped else trials, price)
+        helped = [index for index, trial in enumerate(trials) if trial.new]
+        late = _spent(trials[helped[-1] + 1 :] if helped else trials)
         is_due = not is_fresh and late["regions"] < late["points"]
         return "again" if is_due else point
 
@@ -130,12 +110,11 @@ def choose_kind(
         """Return the expected share per step; one good trial is imagined."""
         past = [trial for trial in trials if SIDES[trial.kind] == side]
         share = IMAGINED[side] + sum(trial.new / trial.aimed for trial in past)
-        steps = first + sum(trial.steps for trial in past)
-        return share / (steps + price * (1 + len(past)))
+        return share / (first + sum(trial.steps for trial in past))
 
-    spent = _spent(trials, price)
+    spent = _spent(trials)
     side, other = sorted(spent, key=value, reverse=True)
-    if spent[side] > LIMIT * (spent[other] + first + price):
+    if spent[side] > LIMIT * (spent[other] + first):
         side = other
     if side == "points":
         return point
@@ -143,11 +122,10 @@ def choose_kind(
     return "continue" if last is not None and last.goes_on else "region"
 
 
-def _spent(trials: Sequence[Trial], price: float) -> dict[str, float]:
-    """Return what each way has spent; a policy counts as so many steps."""
+def _spent(trials: Sequence[Trial]) -> dict[str, float]:
+    """Return the environment steps that each strategy has spent."""
     return {
-        side: sum(t.steps + price for t in trials if SIDES[t.kind] == side)
-        for side in IMAGINED
+        side: sum(t.steps for t in trials if SIDES[t.kind] == side) for side in IMAGINED
     }
 
 
@@ -157,7 +135,7 @@ def slice_steps(trials: Sequence[Trial], budget: float, side: str) -> int:
     Args:
         trials: what trainings gave so far.
         budget: most environment steps of one training.
-        side: which way, `"regions"` or `"points"`.
+        side: the strategy, `"regions"` or `"points"`.
     """
     n_cut = sum(trial.is_cut for trial in trials if SIDES[trial.kind] == side)
     return round(min(budget, FIRST_SLICE * budget * 2.0 ** min(n_cut, 60)))
@@ -170,16 +148,12 @@ class Noisy(Selector):
     Args:
         space: contexts that may be trained.
         seed: of random choices.
-        price: environment steps that a policy kept is worth.
     """
 
     needs_regions: ClassVar[bool] = True
 
-    def __init__(self, space: Space, seed: int = 0, *, price: float = 0.0):
+    def __init__(self, space: Space, seed: int = 0):
         super().__init__(space, seed)
-        if not price >= 0:
-            raise InvalidInputError(f"price >= 0 must hold, but got price={price}.")
-        self.price = price
         self._points = Farthest(space, seed)
 
     def kind(self, ledger: Ledger, seen: Known, trials: Sequence[Trial]) -> Kind:
@@ -190,13 +164,12 @@ class Noisy(Selector):
             seen: what it says.
             trials: what each training gave.
         """
-        left = self.candidates.left(seen.planned)
+        remaining = self.candidates.left(seen.planned)
         homes = self.homes(ledger.target_space.points[~seen.covered])
         return choose_kind(
             trials,
             budget=_budget(ledger),
-            price=self.price,
-            is_fresh=bool(left[homes].any()),
+            is_fresh=bool(remaining[homes].any()),
             is_single=bool((~seen.covered).sum() == 1),
         )
 
@@ -211,7 +184,7 @@ class Noisy(Selector):
         del question, n
         return np.empty((0, len(ledger.target_space.names)))
 
-    def propose_region(self, ledger: Ledger, question: Question) -> RegionPlan | None:
+    def propose_region(self, ledger: Ledger, question: Question) -> Proposal | None:
         """Return a context, what is uncovered, or what was trained before to go on.
 
         Args:
@@ -234,11 +207,12 @@ class Noisy(Selector):
         if not len(targets):
             return None
         steps = slice_steps(trials, _budget(ledger), SIDES[kind]) // trainer.n_policies
-        seed = ledger.task.seed + ledger.n_sources
+        seed, start = ledger.task.seed + ledger.n_sources, None
         if kind == "point":
             rows = self._points.propose(ledger, question, 1)
-            return RegionPlan(targets[:0], rows[0], seed, steps) if len(rows) else None
-        start = None
+            if not len(rows):
+                return None
+            return Proposal.of(rows[0], seed, why=self.name, steps=steps)
         if kind == "retry":
             targets = targets[[len(trials) % len(targets)]]
         elif kind == "again":
@@ -248,11 +222,13 @@ class Noisy(Selector):
             targets = np.flatnonzero(ledger.weights_of(start))
         points = ledger.target_space.points[targets]
         units = self.candidates.units_of(points)
-        middle = distances(units, units.mean(0, keepdims=True))[:, 0].argmin()
-        return RegionPlan(targets, points[middle], seed, steps, start)
+        middle = points[distances(units, units.mean(0, keepdims=True))[:, 0].argmin()]
+        return Proposal.of(
+            middle, seed, targets, why=self.name, steps=steps, start=start
+        )
 
     def may_give_up(self, ledger: Ledger, question: Question) -> bool:
-        """Return whether no way has trainings ahead that are longer than its last.
+        """Return whether no strategy has longer trainings ahead than its last one.
 
         Args:
             ledger: what is trained and evaluated so far.
@@ -269,9 +245,6 @@ class Regions(Noisy):
     """Region boosting: one policy for the whole range, then for what is uncovered."""
 
     tries_homes: ClassVar[bool] = False
-
-    def __init__(self, space: Space, seed: int = 0):
-        super().__init__(space, seed)
 
     def kind(self, ledger: Ledger, seen: Known, trials: Sequence[Trial]) -> Kind:
         """Return `"region"`, or `"continue"` where the last one still rose.
@@ -302,12 +275,12 @@ def past_trials(ledger: Ledger, seen: Known) -> list[Trial]:
     trials: list[Trial] = []
     covered = np.zeros(len(ledger.task.targets), bool)
     rows = iter(seen.served)
-    for number, source_kind in enumerate(ledger.kinds):
+    for index, source_kind in enumerate(ledger.kinds):
         kind: Kind = "region" if source_kind == REGION else "point"
         most = slice_steps(trials, _budget(ledger), SIDES[kind])
         aimed, new, steps, rose = max(1, int((~covered).sum())), 0, most, False
-        if ledger.evaluated[number]:
-            trained = ledger.policies([number]).trained
+        if ledger.evaluated[index]:
+            trained = ledger.policies([index]).trained
             steps = int(trained.environment_steps.sum())
             rose = not trained.log.get("since_best", np.ones(1)).any()
             served = next(rows)

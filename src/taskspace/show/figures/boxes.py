@@ -1,7 +1,6 @@
 """Certified boxes: which source serves which box of the continuum."""
 
 import textwrap
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -11,13 +10,22 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Numbers
 from taskspace._util.words import round_to_side
 from taskspace.certificates.boxes.check import CERTIFIED, STATUS, ContinuumCover
 from taskspace.certificates.certify import CertifyResult
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
-from taskspace.show.figures.map import AxisRecord, axes_of, n_sources
+from taskspace.show.figures.map import (
+    AxisRecord,
+    axes_of,
+    draw_axes,
+    n_sources,
+    on_plane,
+    places_of,
+    source_points,
+)
 from taskspace.show.style import (
     colour,
     colour_numbers,
@@ -25,7 +33,6 @@ from taskspace.show.style import (
     legend_below,
     literal,
     panels,
-    set_axis,
     title_of,
     touching_sources,
 )
@@ -52,52 +59,56 @@ def boxes(study: Study | xr.Dataset, result: CertifyResult) -> Figure:
     live = live_axes(found)
     if not live:
         raise InvalidInputError("A map of boxes needs an axis that varies.")
-    axes = _records(study, found, live)
+    records = _records(study, found, live)
     low, high = found.boxes.low[:, live], found.boxes.high[:, live]
     if len(live) == 1:
-        low = np.concatenate([low, np.zeros_like(low)], 1)
-        high = np.concatenate([high, np.ones_like(high)], 1)
-    place = np.full(study.n_sources + 1, -1)
-    place[found.sources] = np.arange(found.size)
-    status = found.status
-    source = np.where(status == CERTIFIED, place[found.assignment], -1)
-    cuts = _cuts(low, high, axes)
-    shown = [
-        ((low[:, 2:] <= cut[2:]) & (cut[2:] <= high[:, 2:])).all(1) for cut in cuts
-    ]
+        half = np.array([0.0, 0.5])
+        low, high = on_plane(low) - half, on_plane(high) + half
+    places = places_of(found.sources, study.n_sources)
+    source = np.where(found.status == CERTIFIED, places[found.assignment], -1)
+    cuts = _cuts(records)
+    inside = [
+        ((low[:, 2:] <= cut) & (cut <= high[:, 2:])).all(1) for cut in cuts
+    ]  # the boxes of each slice
     near: list[set[int]] = [set() for _ in range(found.size)]
-    for inside in shown:
-        plane = _raster(low[inside, :2], high[inside, :2], source[inside])
-        for number, more in enumerate(touching_sources(plane, found.size)):
+    for boxes in inside:
+        raster = _raster(low[boxes, :2], high[boxes, :2], source[boxes])
+        for number, more in enumerate(touching_sources(raster, found.size)):
             near[number] |= more
     shades = [colour(number) for number in colour_numbers(near)]
     width = 5.2 if len(cuts) == 1 else 3.6 * len(cuts)
     with panels(width, 4.6, 1, len(cuts), grid=False) as (figure, (row,)):
-        for plane, cut, inside in zip(row, cuts, shown, strict=True):
-            drawn = low[inside], high[inside], status[inside], source[inside]
-            _draw_boxes(plane, *drawn, shades)
-            for axis, record in zip((plane.xaxis, plane.yaxis), axes, strict=False):
-                set_axis(axis, record.label, record.scale, record.low, record.high)
-            if len(axes) == 1:
-                plane.set(yticks=[], ylim=(0, 1))
-            fixed = zip(axes[2:], cut[2:], strict=True)
-            words = ", ".join(f"{a.name} = {v:.3g}" for a, v in fixed)
+        for plane, cut, boxes in zip(row, cuts, inside, strict=True):
+            corners = low[boxes, :2], high[boxes, :2]
+            _draw_boxes(plane, *corners, found.status[boxes], source[boxes], shades)
+            draw_axes(plane, records[:2])
+            fixed = zip(records[2:], cut, strict=True)
+            words = ", ".join(f"{record.name} = {v:.3g}" for record, v in fixed)
             plane.set_title(literal(words), fontsize=9)
-        names = [axis.name for axis in axes]
-        homes = study.sources
-        if len(cuts) == 1 and homes is not None and set(names) <= set(homes.names):
-            columns = [homes.names.index(name) for name in names]
-            marks = homes.points[found.sources][:, columns].tolist()
-            places = [(mark[0], mark[1] if len(mark) > 1 else 0.5) for mark in marks]
-            draw_sources(row[0], places, range(len(places)), shades)
-        legend_below(figure, handles=_patches(status))
+        homes = source_points(study, [r.name for r in records], found.sources)
+        if homes is not None and len(records) <= 2:
+            draw_sources(row[0], on_plane(homes), list(range(found.size)), shades)
+        counts = np.bincount(found.status, minlength=len(STATUS))
+        legend_below(
+            figure,
+            handles=[
+                Patch(
+                    facecolor=COLOURS[name],
+                    hatch=HATCHES[name],
+                    edgecolor="#555555",
+                    label=f"{name}: {count:,} boxes",
+                )
+                for name, count in zip(STATUS, counts, strict=True)
+                if count
+            ],
+        )
         title = textwrap.fill(boxes_title(found), 60)
         figure.suptitle(literal(title), fontsize=10)
     return figure
 
 
 def live_axes(found: ContinuumCover) -> list[int]:
-    """Return columns of the boxes that vary; none of them: nothing can be drawn.
+    """Return the columns of the boxes that vary.
 
     Args:
         found: a cover of the continuum.
@@ -125,8 +136,7 @@ def boxes_title(found: ContinuumCover) -> str:
 
 def _records(study: Study, found: ContinuumCover, live: list[int]) -> list[AxisRecord]:
     """Return the axes of the boxes, with the scales of the targets."""
-    targets = study.targets
-    known = {} if targets is None else {a.name: a for a in axes_of(targets)}
+    known = {} if study.targets is None else {a.name: a for a in axes_of(study.targets)}
     records = []
     for column in live:
         name = found.axes[column]
@@ -138,73 +148,52 @@ def _records(study: Study, found: ContinuumCover, live: list[int]) -> list[AxisR
     return records
 
 
-def _cuts(
-    low: NDArray[np.float64], high: NDArray[np.float64], axes: list[AxisRecord]
-) -> list[NDArray[np.float64]]:
-    """Return where to cut: three places along the third axis, the middle of others."""
-    least, most = low.min(0), high.max(0)
-    middle = least / 2 + most / 2
-    for i, axis in enumerate(axes):
-        if axis.scale == "log":
-            middle[i] = np.sqrt(axis.low * axis.high)
-    if len(middle) <= 2:
-        return [middle]
-    cuts = np.tile(middle, (3, 1))
-    cuts[0, 2], cuts[2, 2] = least[2], most[2]
-    return list(cuts)
-
-
-def _patches(status: NDArray[np.int8]) -> list[Patch]:
-    """Return what each colour and hatch means, with how many boxes there are."""
-    counts = np.bincount(status, minlength=3)
-    return [
-        Patch(
-            facecolor=COLOURS[name],
-            hatch=HATCHES[name],
-            edgecolor="#555555",
-            label=f"{name}: {count:,} boxes",
-        )
-        for name, count in zip(STATUS, counts, strict=True)
-        if count
+def _cuts(records: list[AxisRecord]) -> Array:
+    """Return where axes beyond two are cut: the third at three places, others once."""
+    middles = [
+        np.sqrt(r.low * r.high) if r.scale == "log" else r.low / 2 + r.high / 2
+        for r in records[2:]
     ]
+    if not middles:
+        return np.empty((1, 0))
+    cuts = np.tile(middles, (3, 1))
+    cuts[0, 0], cuts[2, 0] = records[2].low, records[2].high
+    return cuts
 
 
-def _raster(
-    low: NDArray[np.float64], high: NDArray[np.float64], source: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return which source serves where, on the finest grid of the boxes' own edges."""
+def _raster(low: Array, high: Array, source: Numbers) -> Numbers:
+    """Return which source serves where, on the finest grid of the boxes' edges."""
     edges = [np.unique(np.concatenate([low[:, i], high[:, i]])) for i in range(2)]
     plane = np.full([max(1, len(e) - 1) for e in edges], -1, np.int64)
-    first = [np.searchsorted(edges[i], low[:, i]) for i in range(2)]
-    last = [np.searchsorted(edges[i], high[:, i]) for i in range(2)]
-    for x, xx, y, yy, who in zip(first[0], last[0], first[1], last[1], source,
-                                 strict=True):  # fmt: skip
-        plane[x:xx, y:yy] = who
+    x, y = (np.searchsorted(edges[i], low[:, i]) for i in range(2))
+    xx, yy = (np.searchsorted(edges[i], high[:, i]) for i in range(2))
+    for box, who in enumerate(source):
+        plane[x[box] : xx[box], y[box] : yy[box]] = who
     return plane
 
 
 def _draw_boxes(
     axes: Axes,
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    low: Array,
+    high: Array,
     status: NDArray[np.int8],
-    source: NDArray[np.int64],
-    shades: list[str],
+    source: Numbers,
+    shades: list,
 ) -> None:
-    (x, y), (xx, yy) = low[:, :2].T, high[:, :2].T
+    (x, y), (xx, yy) = low.T, high.T
     corners = np.stack([[x, y], [xx, y], [xx, yy], [x, yy]]).transpose(2, 0, 1)
     for code, name in enumerate(STATUS):
         chosen = status == code
         if not chosen.any():
             continue
-        face: Any = COLOURS[name]
-        if code == CERTIFIED:
-            face = [shades[i] if i >= 0 else face for i in source[chosen]]
+        certified = code == CERTIFIED
         axes.add_collection(
             PolyCollection(
                 list(corners[chosen]),
-                facecolors=face,
-                edgecolors="none" if code == CERTIFIED else "#555555",
+                facecolors=[shades[i] for i in source[chosen]]
+                if certified
+                else COLOURS[name],
+                edgecolors="none" if certified else "#555555",
                 linewidths=0,
                 hatch=HATCHES[name],
                 antialiased=False,

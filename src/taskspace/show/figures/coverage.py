@@ -1,4 +1,4 @@
-"""Coverage against the number of policies, and everything that a run has to show."""
+"""Coverage against the number of policies, and all figures of a run."""
 
 import textwrap
 from collections.abc import Sequence
@@ -10,9 +10,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from taskspace._util.files import checksum, clean_leftovers, read_sealed, write_sealed
+from taskspace._util.files import clean_leftovers
 from taskspace.cover import coverage_curve, greedy_cover
-from taskspace.errors import DamagedFileError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
 from taskspace.runs.opening import open_study
@@ -36,7 +35,6 @@ def coverage(
     *,
     methods: Sequence[str] = ("greedy", "random"),
     n_repeats: int = 100,
-    seed: int = 0,
 ) -> Figure:
     """Draw coverage against the sources kept and the policies trained.
 
@@ -45,29 +43,19 @@ def coverage(
         question: criterion, judge and tolerance.
         methods: of `greedy`, `uniform` (for sources on a grid) and `random`.
         n_repeats: random selections.
-        seed: of the random selections.
     """
     study = as_study(study)
     sets = question.sets(study)
     curves = [
         coverage_curve(
-            sets,
-            method=cast("Any", method),
-            n_repeats=n_repeats,
-            seed=seed,
-            shape=study.shape,
+            sets, method=cast("Any", method), n_repeats=n_repeats, shape=study.shape
         )
         for method in methods
     ]
-    with panels(4.6, 6.4, 2, 1, sharey=True) as (figure, axes):
-        provenance = question.provenance_of(study)
-        bound = greedy_cover(sets).lower_bound
-        n = study.n_policies
-        _draw(axes[:, 0], question, curves, [], bound, provenance, n, n * len(sets))
-        for first in axes[:, 0]:
-            first.set_ylabel("targets covered")
-        legend_below(figure)
-    return figure
+    found = [greedy_cover(sets)]
+    spent = study.n_policies, study.n_policies * len(sets)
+    provenance = question.provenance_of(study)
+    return _draw([(question, curves, found)], provenance, *spent)
 
 
 def run_coverage(results: Results, questions: Sequence[Question]) -> Figure:
@@ -77,86 +65,93 @@ def run_coverage(results: Results, questions: Sequence[Question]) -> Figure:
         results: what the run found.
         questions: of the run.
     """
-    n = len(questions)
+    columns = [
+        (
+            question,
+            [curve for curve in results.curves if curve.question == question],
+            [cover for cover in results.covers if cover.question == question],
+        )
+        for question in questions
+    ]
+    spent = results.spent.trainings_per_source, results.spent.trainings
+    return _draw(columns, results.provenance, *spent)
+
+
+def _draw(
+    columns: Sequence[tuple[Question, Sequence[Any], Sequence[Any]]],
+    provenance: Any,
+    per_source: int,
+    trained: int,
+) -> Figure:
+    """Draw a column per question: above by sources kept, below by policies trained."""
+    words = PROVENANCE_WORDS[provenance]
+    of = f" of {words.table}" if words.scope else ""
+    n = len(columns)
     with panels(4.6 * n, 6.4, 2, n, sharey=True) as (figure, axes):
-        for column, question in zip(axes.T, questions, strict=True):
-            curves = [c for c in results.curves if c.question == question]
-            covers = [a for a in results.covers if a.question == question]
+        for (top, bottom), (question, curves, covers) in zip(
+            axes.T, columns, strict=True
+        ):
+            for curve in curves:
+                _draw_curve(top, curve, 1)
+                if curve.method != "greedy":
+                    _draw_curve(bottom, curve, per_source)
+                elif len(curve.coverage):
+                    # It chooses from the finished table: everything is trained first.
+                    label, shade = (
+                        f"greedy, of all {trained:,}",
+                        METHOD_COLOURS["greedy"],
+                    )
+                    last = curve.coverage[-1]
+                    bottom.plot(
+                        trained, last, "o", color=shade, label=label, clip_on=False
+                    )
+            drawn = [curve.method for curve in curves]
+            for cover in covers:
+                if cover.method not in drawn:  # a hollow star hides no curve
+                    top.plot(
+                        cover.size,
+                        cover.coverage,
+                        "*",
+                        color=METHOD_COLOURS.get(cover.method, "black"),
+                        markersize=13,
+                        markerfacecolor="none",
+                        markeredgewidth=1.5,
+                        label=f"{cover.method}: {cover.size}",
+                        clip_on=False,
+                        zorder=5,
+                    )
             bound = max((cover.lower_bound for cover in covers), default=0)
-            spent = results.spent.trainings_per_source, results.spent.trainings
-            _draw(column, question, curves, covers, bound, results.provenance, *spent)
+            if bound:
+                label = f"proven{of}: at least {bound:g}"
+                top.axvline(bound, color="black", ls=":", lw=1, label=label)
+            top.set_title(literal(textwrap.fill(title_of(question), 42)), fontsize=9.5)
+            most = max((max(c.n_sources, default=1) for c in curves), default=1)
+            for panel, least, largest, label in (
+                (top, 1, most, "sources kept"),
+                (bottom, per_source, trained, "policies trained to choose them"),
+            ):
+                panel.set(xscale="log", ylim=(0, 1.02), xlabel=label)
+                few_ticks(panel.xaxis, least, largest)
         for first in axes[:, 0]:
             first.set_ylabel("targets covered")
+            first.yaxis.set_major_formatter(PercentFormatter(1.0))
         legend_below(figure)
     return figure
 
 
-def _draw(
-    panes: Any,
-    question: Question,
-    curves: Sequence[Any],
-    covers: Sequence[Any],
-    bound: float,
-    provenance: Any,
-    per_source: int,
-    trained: int,
-) -> None:
-    """Draw one question: above by sources kept, below by policies trained."""
-    top, bottom = panes
-    most = max((int(max(c.n_sources)) for c in curves if len(c.n_sources)), default=1)
-    for curve in curves:
-        colour = METHOD_COLOURS.get(curve.method, "black")
-        x, y = np.array(curve.n_sources), np.array(curve.coverage)
-        style = "steps-post" if curve.method == "greedy" else "default"
-        for axes, factor in ((top, 1), (bottom, per_source)):
-            if axes is bottom and curve.method == "greedy":
-                continue
-            axes.plot(factor * x, y, color=colour, label=curve.method, drawstyle=style)
-            if tuple(curve.low) != tuple(curve.high):
-                axes.fill_between(
-                    factor * x, curve.low, curve.high, color=colour, alpha=0.2, lw=0
-                )
-        if curve.method == "greedy" and len(x):
-            # It chooses from the finished table: everything is trained first.
-            top.plot(x[-1], y[-1], "o", color=colour, ms=4, clip_on=False)
-            label = "greedy, from the finished table"
-            bottom.plot(trained, y[-1], "o", color=colour, label=label, clip_on=False)
-    drawn = [curve.method for curve in curves]
-    for cover in covers:
-        if cover.method not in drawn:  # a hollow star hides no curve
-            top.plot(
-                cover.size,
-                cover.coverage,
-                "*",
-                color=METHOD_COLOURS.get(cover.method, "black"),
-                markersize=13,
-                markerfacecolor="none",
-                markeredgewidth=1.5,
-                linestyle="none",
-                label=f"{cover.method}: {cover.size}",
-                clip_on=False,
-                zorder=5,
-            )
-    if bound:
-        words = PROVENANCE_WORDS[provenance]
-        of = f" of {words.table}" if words.scope else ""
-        label = f"proven{of}: at least {bound:g}"
-        top.axvline(bound, color="black", linestyle=":", linewidth=1, label=label)
-    top.set_title(literal(textwrap.fill(title_of(question), 42)), fontsize=9.5)
-    top.set_xlabel("sources kept")
-    bottom.set_xlabel("policies trained to choose them")
-    for axes, factor in ((top, 1), (bottom, per_source)):
-        axes.set(xscale="log", ylim=(0, 1.02))
-        few_ticks(axes.xaxis, factor, max(factor * most, trained * (axes is bottom)))
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-
-
-RECORD = "drawn.json"
-"""What was drawn, and from which results."""
+def _draw_curve(axes: Any, curve: Any, per_source: int) -> None:
+    shade = METHOD_COLOURS.get(curve.method, "black")
+    x = per_source * np.array(curve.n_sources)
+    style = "steps-post" if curve.method == "greedy" else "default"
+    axes.plot(x, curve.coverage, color=shade, label=curve.method, drawstyle=style)
+    if curve.method == "greedy" and len(x):
+        axes.plot(x[-1], curve.coverage[-1], "o", color=shade, ms=4, clip_on=False)
+    if tuple(curve.low) != tuple(curve.high):
+        axes.fill_between(x, curve.low, curve.high, color=shade, alpha=0.2, lw=0)
 
 
 def draw_run(path: Path, results: Results) -> list[Path]:
-    """Draw the figures of a run, unless they are there as they were drawn.
+    """Draw the figures of a run.
 
     Args:
         path: the run directory.
@@ -166,10 +161,6 @@ def draw_run(path: Path, results: Results) -> list[Path]:
         The PNG files: `coverage.png`, `map-regret-worst-0.2.png`, ….
     """
     folder = path / "figures"
-    drawn = _drawn(path)
-    if drawn is not None:
-        return [file for file in drawn if file.suffix == ".png"]
-    (folder / RECORD).unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     clean_leftovers(folder)
     files: list[Path] = []
@@ -188,22 +179,4 @@ def draw_run(path: Path, results: Results) -> list[Path]:
         if best.size:
             name = f"map-{question.criterion}-{question.judge}-{question.epsilon:g}"
             files += save(draw_map(study, best), folder / name)
-    record = {
-        "results": checksum((path / "results.json").read_bytes()),
-        "files": {file.name: checksum(file.read_bytes()) for file in sorted(files)},
-    }
-    write_sealed(folder / RECORD, record)
     return [file for file in files if file.suffix == ".png"]
-
-
-def _drawn(path: Path) -> list[Path] | None:
-    """Return the figures of these results, None if one is missing or damaged."""
-    folder = path / "figures"
-    try:
-        record = read_sealed(folder / RECORD)
-        files = {folder / Path(name).name: c for name, c in record["files"].items()}
-        same = record["results"] == checksum((path / "results.json").read_bytes())
-        same &= all(checksum(file.read_bytes()) == c for file, c in files.items())
-        return list(files) if same else None
-    except (DamagedFileError, OSError, AttributeError, KeyError, TypeError):
-        return None

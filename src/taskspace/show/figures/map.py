@@ -14,6 +14,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.cover import Cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
@@ -32,7 +33,6 @@ from taskspace.show.style import (
 from taskspace.spaces import Grid, Space
 
 MAX_SLICES = 9
-MAX_NUMERALS = 99
 
 
 def map(study: Study | xr.Dataset, cover: Cover) -> Figure:
@@ -57,32 +57,63 @@ def map(study: Study | xr.Dataset, cover: Cover) -> Figure:
     if study.targets is None:
         question = cover.question or Question(epsilon=0.0)
         return transfer(study, question, cover=cover)
-    axes_shown = axes_of(study.targets, study.labels)
-    values = [axis.values for axis in axes_shown]
-    shape = None
-    planes: list[tuple[tuple[int, ...], dict[int, int]]]
-    if None not in values:
-        shape = [len(v or ()) for v in values]
-        planes = _slices(shape)
-    else:
-        pairs = itertools.combinations(range(len(values)), min(2, len(values)))
+    records = axes_of(study.targets, study.labels)
+    who = places_of(cover.sources, cover.n_sources)[cover.assignment]
+    sources = source_points(study, study.targets.names, cover.sources)
+    outlines: list[Mask] = []
+    if "trained_on" in study.table:
+        weights = study.table["trained_on"].values[cover.sources]
+        outlines = [row > 0 for row in weights]
+    if records[0].values is None:  # points that are no grid
+        shape, shades = None, [colour(i) for i in range(cover.size)]
+        pairs = itertools.combinations(range(len(records)), min(2, len(records)))
         planes = [(pair, {}) for pair in pairs][:MAX_SLICES]
-    picture = _Map(study, cover, axes_shown, shape)
+    else:
+        shape = [len(record.values or ()) for record in records]
+        near = touching_sources(who.reshape(shape), cover.size)
+        shades = [colour(number) for number in colour_numbers(near)]
+        planes = _slices(shape)
     columns = min(3, len(planes))
     lines = -(-len(planes) // columns)
     width, height = 3.4 * columns, 3.1 * lines + 0.4
     if len(planes) == 1:
-        width, height = 5.4, 4.8 if len(values) > 1 else 1.9
+        width, height = 5.4, 4.8 if len(records) > 1 else 1.9
     with panels(width, height, lines, columns, grid=False) as (figure, grid):
         for axes, (shown, fixed) in zip(grid.ravel(), planes, strict=False):
-            picture.draw(axes, shown, fixed)
-            at = {axes_shown[a].name: (values[a] or [])[i] for a, i in fixed.items()}
-            words = ", ".join(f"{name} = {value:g}" for name, value in at.items())
-            axes.set_title(literal(words), fontsize=9)
+            here = [records[axis] for axis in shown]
+            if shape is None:
+                face = [shades[i] if i >= 0 else "white" for i in who]
+                at = on_plane(study.targets.points[:, shown]).T
+                axes.scatter(*at, c=face, edgecolors="grey", s=30)
+            else:
+                cut = tuple(fixed.get(axis, slice(None)) for axis in range(len(shape)))
+                region = who.reshape(shape)[cut]
+                masks = [mask.reshape(shape)[cut] for mask in outlines]
+                _draw_cells(axes, here, region, masks, shades)
+            draw_axes(axes, here, pad=0.03 if shape is None else 0.0)
+            values = {
+                axis: (records[axis].values or [])[i] for axis, i in fixed.items()
+            }
+            if sources is not None:
+                on = [sources[:, axis] == value for axis, value in values.items()]
+                numbers = np.flatnonzero(np.all([*on, [True] * cover.size], axis=0))
+                places = on_plane(sources[numbers][:, shown])
+                draw_sources(axes, places, numbers.tolist(), shades)
+            words = [f"{records[axis].name} = {v:g}" for axis, v in values.items()]
+            axes.set_title(literal(", ".join(words)), fontsize=9)
         for axes in grid.ravel()[len(planes) :]:
             axes.set_visible(False)
-        figure.suptitle(literal(picture.title), fontsize=10)
+        figure.suptitle(literal(_title(cover, outlines)), fontsize=10)
     return figure
+
+
+def _title(cover: Cover, outlines: list[Mask]) -> str:
+    asked = f"{title_of(cover.question)}, " if cover.question else ""
+    covered = f"{100 * cover.coverage:.4g} % covered"
+    title = f"{n_sources(cover.size)} ({cover.method}), {asked}{covered}"
+    if any(mask.sum() > 1 for mask in outlines):
+        title += "\ndashed: what a source was trained on"
+    return title
 
 
 @dataclass(frozen=True)
@@ -113,7 +144,6 @@ def axes_of(space: Space, labels: Mapping[str, str] | None = None) -> list[AxisR
         space: the contexts.
         labels: labels by name; the name where there is none.
     """
-    labels = labels or {}
     columns = space.points.T
     values = [np.unique(column) for column in columns]
     is_grid = math.prod(len(v) for v in values) == space.size
@@ -125,17 +155,17 @@ def axes_of(space: Space, labels: Mapping[str, str] | None = None) -> list[AxisR
     return [
         AxisRecord(
             name,
-            labels.get(name, name),
-            float(column.min()),
-            float(column.max()),
+            (labels or {}).get(name, name),
+            float(value[0]),
+            float(value[-1]),
             scales.get(name, _scale(value)),
             value.tolist() if is_grid else None,
         )
-        for name, column, value in zip(space.names, columns, values, strict=True)
+        for name, value in zip(space.names, values, strict=True)
     ]
 
 
-def _scale(values: NDArray[np.float64]) -> str:
+def _scale(values: Array) -> str:
     """Return whether values lie evenly in their logarithm rather than in themselves."""
     if len(values) < 3 or values[0] <= 0:
         return "linear"
@@ -153,6 +183,55 @@ def n_sources(size: int) -> str:
     return f"{size} source" if size == 1 else f"{size} sources"
 
 
+def places_of(sources: Numbers, n_sources: int) -> Numbers:
+    """Return the place of each source in a selection, −1 for the others and for −1.
+
+    Args:
+        sources: the selected sources, in order.
+        n_sources: how many there are.
+    """
+    places = np.full(n_sources + 1, -1)
+    places[sources] = np.arange(len(sources))
+    return places
+
+
+def source_points(study: Study, names: Any, sources: Numbers) -> Array | None:
+    """Return contexts of sources on some axes, None where these are not known.
+
+    Args:
+        study: what is known.
+        names: of the axes.
+        sources: indices of the sources.
+    """
+    space = study.sources
+    if space is None or not set(names) <= set(space.names):
+        return None
+    return space.points[sources][:, [space.names.index(name) for name in names]]
+
+
+def on_plane(points: Array) -> Array:
+    """Return points of one or two axes as points of a plane; one axis has height 0.
+
+    Args:
+        points: one row each.
+    """
+    return np.pad(points, ((0, 0), (0, 2 - points.shape[1])))
+
+
+def draw_axes(axes: Axes, records: list[AxisRecord], pad: float = 0.0) -> None:
+    """Give a panel over one or two context axes its labels, scales and limits.
+
+    Args:
+        axes: the panel.
+        records: the axes that are shown.
+        pad: how far the panel goes beyond its values, as a share of their range.
+    """
+    for axis, record in zip((axes.xaxis, axes.yaxis), records, strict=False):
+        set_axis(axis, record.label, record.scale, record.low, record.high, pad)
+    if len(records) == 1:
+        axes.set(yticks=[], ylim=(-0.5, 0.5))
+
+
 def _slices(shape: list[int]) -> list[tuple[tuple[int, ...], dict[int, int]]]:
     """Return slices along the axes with fewest values, as many as can be seen."""
     order = sorted(range(len(shape)), key=lambda a: (-shape[a], a))
@@ -162,123 +241,45 @@ def _slices(shape: list[int]) -> list[tuple[tuple[int, ...], dict[int, int]]]:
     return [(shown, dict(zip(rest, every[i], strict=True))) for i in places]
 
 
-class _Map:
-    """Draws one cover, plane by plane.
-
-    Args:
-        study: with contexts of the targets.
-        cover: who serves whom.
-        axes: of the targets.
-        shape: of the grid of targets, None for points.
-    """
-
-    def __init__(
-        self,
-        study: Study,
-        cover: Cover,
-        axes: list[AxisRecord],
-        shape: list[int] | None,
-    ):
-        assert study.targets is not None
-        self.axes, self.shape, self.points = axes, shape, study.targets.points
-        place = np.full(cover.n_sources + 1, -1)
-        place[cover.sources] = np.arange(cover.size)
-        self.who = place[cover.assignment]
-        numbers = list(range(cover.size))
-        if shape is not None:
-            region = self.who.reshape(shape)
-            numbers = colour_numbers(touching_sources(region, cover.size))
-        self.shades = [colour(number) for number in numbers]
-        self.sources: NDArray[np.float64] | None = None
-        names = study.targets.names
-        if study.sources is not None and set(names) <= set(study.sources.names):
-            columns = [study.sources.names.index(name) for name in names]
-            self.sources = study.sources.points[cover.sources][:, columns]
-        self.trained_on: list[NDArray[np.bool_]] = []
-        if "trained_on" in study.table:
-            weights = study.table["trained_on"].values[cover.sources]
-            self.trained_on = [row > 0 for row in weights]
-        question = cover.question
-        asked = f"{title_of(question)}, " if question else ""
-        covered = f"{100 * cover.coverage:.4g} % covered"
-        self.title = f"{n_sources(cover.size)} ({cover.method}), {asked}{covered}"
-        if any(row.sum() > 1 for row in self.trained_on):
-            self.title += "\ndashed: what a source was trained on"
-
-    def draw(self, axes: Axes, shown: tuple[int, ...], fixed: dict[int, int]) -> None:
-        """Draw regions, outlines and sources of one plane.
-
-        Args:
-            axes: where to draw.
-            shown: the one or two axes that are drawn.
-            fixed: place on each of the other axes.
-        """
-        records = [self.axes[axis] for axis in shown]
-        if self.shape is None:
-            columns = [self.points[:, axis] for axis in shown]
-            face = [self.shades[i] if i >= 0 else "white" for i in self.who]
-            at = columns if len(columns) == 2 else [columns[0], 0 * columns[0]]
-            axes.scatter(*at, c=face, edgecolors="grey", s=30)
-        else:
-            self._draw_cells(axes, records, fixed)
-        pad = 0.0 if self.shape is not None else 0.03
-        for axis, record in zip((axes.xaxis, axes.yaxis), records, strict=False):
-            set_axis(axis, record.label, record.scale, record.low, record.high, pad)
-        if len(records) == 1:
-            axes.set(yticks=[], ylim=(-0.5, 0.5))
-        if self.sources is not None:
-            on = np.ones(len(self.sources), bool)
-            for axis, i in fixed.items():
-                on &= self.sources[:, axis] == (self.axes[axis].values or [])[i]
-            numbers = np.flatnonzero(on).tolist()
-            places = [tuple(self.sources[n, list(shown)]) for n in numbers]
-            places = [at if len(at) == 2 else (*at, 0.0) for at in places]
-            many = len(self.sources) > MAX_NUMERALS
-            size = 4 if many else 11
-            draw_sources(
-                axes, places, numbers, self.shades, size=size, numerals=not many
-            )
-
-    def _draw_cells(
-        self, axes: Axes, records: list[AxisRecord], fixed: dict[int, int]
-    ) -> None:
-        assert self.shape is not None
-        edges = [cell_edges(np.array(r.values), r.scale) for r in records]
-        x, y = edges if len(edges) == 2 else (edges[0], np.array([-0.5, 0.5]))
-        cut = tuple(fixed.get(axis, slice(None)) for axis in range(len(self.shape)))
-
-        def cells(values: NDArray[Any]) -> NDArray[Any]:
-            return values.reshape(self.shape)[cut].reshape(len(x) - 1, -1)
-
-        region = cells(self.who)
-        axes.pcolormesh(
-            x,
-            y,
-            region.T + 1,
-            cmap=ListedColormap(["white", *self.shades]),
-            vmin=-0.5,
-            vmax=len(self.shades) + 0.5,
-            rasterized=True,
-        )
-        missing = np.ma.masked_where(region.T >= 0, region.T)
-        if not missing.mask.all():
-            axes.pcolor(x, y, missing, hatch="////", alpha=0.0, edgecolor="grey")
-        lines = _borders(np.pad(region, 1, mode="edge"), x, y)
-        axes.add_collection(LineCollection(lines, colors="white", linewidths=0.8))
-        for mask, shade in zip(self.trained_on, self.shades, strict=False):
-            if mask.sum() > 1:
-                lines = _borders(np.pad(cells(mask), 1), x, y)
-                for ink, width, style in (("black", 2.6, "-"), (shade, 1.6, "--")):
-                    drawn = LineCollection(
-                        lines, colors=ink, linewidths=width, linestyles=style
-                    )
-                    drawn.set_clip_on(False)
-                    axes.add_collection(drawn)
+def _draw_cells(
+    axes: Axes,
+    records: list[AxisRecord],
+    region: NDArray[Any],
+    outlines: list[Mask],
+    shades: list[str],
+) -> None:
+    """Draw the cells of a plane in the colour of their source, and outlines."""
+    x = cell_edges(np.array(records[0].values), records[0].scale)
+    y = np.array([-0.5, 0.5])
+    if len(records) == 2:
+        y = cell_edges(np.array(records[1].values), records[1].scale)
+    region = region.reshape(len(x) - 1, -1)
+    axes.pcolormesh(
+        x,
+        y,
+        region.T + 1,
+        cmap=ListedColormap(["white", *shades]),
+        vmin=-0.5,
+        vmax=len(shades) + 0.5,
+        rasterized=True,
+    )
+    missing = np.ma.masked_where(region.T >= 0, region.T)
+    if not missing.mask.all():
+        axes.pcolor(x, y, missing, hatch="////", alpha=0.0, edgecolor="grey")
+    lines = _borders(np.pad(region, 1, mode="edge"), x, y)
+    axes.add_collection(LineCollection(lines, colors="white", linewidths=0.8))
+    for mask, shade in zip(outlines, shades, strict=False):
+        if mask.sum() > 1:
+            lines = _borders(np.pad(mask.reshape(region.shape), 1), x, y)
+            for ink, width, style in (("black", 2.6, "-"), (shade, 1.6, "--")):
+                drawn = LineCollection(
+                    lines, colors=ink, linewidths=width, linestyles=style
+                )
+                drawn.set_clip_on(False)
+                axes.add_collection(drawn)
 
 
-def _borders(
-    wide: NDArray[Any], x: NDArray[np.float64], y: NDArray[np.float64]
-) -> list[Any]:
+def _borders(wide: NDArray[Any], x: Array, y: Array) -> list[Any]:
     """Return the lines between cells that differ, of cells with one more around."""
     lines = []
     i, j = np.nonzero(wide[1:, 1:-1] != wide[:-1, 1:-1])
@@ -288,8 +289,8 @@ def _borders(
     return lines
 
 
-def cell_edges(values: NDArray[np.float64], scale: str) -> NDArray[np.float64]:
-    """Return where cells meet: half way in the axis' own scale, and the ends.
+def cell_edges(values: Array, scale: str) -> Array:
+    """Return where cells meet: half way in the scale of the axis, and the ends.
 
     Args:
         values: of the axis, ascending.

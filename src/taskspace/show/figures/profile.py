@@ -5,12 +5,17 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.cover import Profile, complexity_profile
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
-from taskspace.show.style import METHOD_COLOURS, few_ticks, legend_below, panel
+from taskspace.show.style import (
+    METHOD_COLOURS,
+    few_ticks,
+    legend_below,
+    panel,
+)
 
 
 def profile(
@@ -19,7 +24,6 @@ def profile(
     *,
     points: Profile | None = None,
     time_limit: float = 20.0,
-    seed: int = 0,
 ) -> Figure:
     """Draw how many sources each tolerance needs: greedy, best found, lower bound.
 
@@ -28,29 +32,27 @@ def profile(
         question: criterion and judge; its tolerance does not matter.
         points: the profile, where it is known already; one without a cover is left out.
         time_limit: processor seconds for all tolerances together.
-        seed: of the searches.
     """
     if points is None:
-        points = complexity_profile(
-            as_study(study), question, time_limit=time_limit, seed=seed
-        )
+        points = complexity_profile(as_study(study), question, time_limit=time_limit)
     covered = [point for point in points if point.upper is not None]
     epsilon = np.array([point.epsilon for point in covered])
+    minimum = METHOD_COLOURS["minimum"]
     bound = f"lower bound, proven {points.scope}".rstrip()
     sizes = [n for p in covered for n in (p.greedy, p.upper) if n is not None]
     with panel(5.4, 4.2) as (figure, axes):
         # A cover at ε is one at every larger ε, so sizes hold to the right; a
         # lower bound at ε is one at every smaller ε, so bounds hold to the left.
-        for name, label, colour, line, width in (
+        for name, label, shade, line, width in (
             ("greedy", "greedy", METHOD_COLOURS["greedy"], "-", 3.5),
-            ("upper", "best found", METHOD_COLOURS["minimum"], "-", 1.5),
+            ("upper", "best found", minimum, "-", 1.5),
             ("lower", bound, "black", ":", 1.5),
         ):
             axes.step(
                 epsilon,
                 [getattr(point, name) for point in covered],
                 where="pre" if name == "lower" else "post",
-                color=colour,
+                color=shade,
                 linestyle=line,
                 linewidth=width,
                 marker="o",
@@ -62,7 +64,7 @@ def profile(
             [point.lower or 0 for point in [*covered[1:], *covered[-1:]]],
             [point.upper or 0 for point in covered],
             step="post",
-            color=METHOD_COLOURS["minimum"],
+            color=minimum,
             alpha=0.2,
             lw=0,
         )
@@ -78,8 +80,8 @@ def profile(
     return figure
 
 
-def scale_tolerances(axes: Axes, epsilon: NDArray[np.float64]) -> None:
-    """Make the axis logarithmic above the smallest positive tolerance.
+def scale_tolerances(axes: Axes, epsilon: Array) -> None:
+    """Make the axis of tolerances logarithmic above the smallest positive one.
 
     Args:
         axes: where tolerances are on the x-axis.

@@ -21,11 +21,11 @@ from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import row_blocks
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question
+from taskspace.runs.folder import RunFolder
 from taskspace.runs.opening import is_selection
 from taskspace.runs.results import Results
 from taskspace.show.figures.boxes import boxes_title, live_axes
-from taskspace.show.figures.history import selection_record
-from taskspace.show.page.data import PageData, choose_rows, page_data
+from taskspace.show.page.data import PageData, choose_rows
 from taskspace.show.page.html import Blobs, render
 from taskspace.show.page.layers import Layer, layer_key, make_layer
 from taskspace.show.page.play import play_part
@@ -46,13 +46,6 @@ MAX_BASELINE = 200
 
 NO_BOX = 65535
 """Place of the source of a box that has none."""
-
-CITATION = """\
-@software{taskspace,
-  title = {taskspace: how many policies does a range of tasks need?},
-  author = {{The taskspace developers}},
-  version = {VERSION}
-}"""
 
 
 def explore(
@@ -104,10 +97,8 @@ def collect(
     title: str | None = None,
     certified: Sequence[CertifyResult] = (),
     max_rows: int = 700,
-    more_rows: int = 300,
     n_steps: int | None = None,
     time_limit: float = 8.0,
-    seed: int = 0,
     progress: Progress | None = None,
 ) -> PageData:
     """Return everything that a page shows.
@@ -118,10 +109,8 @@ def collect(
         title: heading of the page; by default the name of the experiment or the file.
         certified: what is certified about some of the questions.
         max_rows: rows of sources that go into the page.
-        more_rows: of these, sources beside those of the covers, spread evenly.
         n_steps: about how many tolerances each criterion gets.
         time_limit: processor seconds for searches beyond greedy, all together.
-        seed: of the searches.
         progress: told how far it is.
     """
     study = known = as_study(study)
@@ -146,16 +135,13 @@ def collect(
         covers,
         n_steps=n_steps,
         time_limit=time_limit,
-        seed=seed,
         progress=progress or silent,
     )
-    rows = choose_rows(layers, table.sizes["source"], limit=max_rows, more=more_rows)
+    rows = choose_rows(layers, table.sizes["source"], limit=max_rows)
     about = _about(known, path, selection, title) | {"warnings": _warnings(known)}
     if certified:
         about["reproduce"] += " --certify"
-    page = page_data(study, layers, rows, about=about)
-    if results is not None:
-        _add_curves(page, results)
+    page = PageData(study, layers, rows, about)
     if selection is not None:
         page.header["selection"] = selection
     if certified:
@@ -164,6 +150,40 @@ def collect(
         ]
     page.header |= play_part(known, page)
     return page
+
+
+def selection_record(path: Path) -> dict[str, Any]:
+    """Return what a page says of a selection's directory, finished or not.
+
+    Args:
+        path: what `taskspace select` writes into.
+
+    Returns:
+        `title` and `question`, `selector`, `history` (an entry after each step), and
+        `sources` in the order of their proposal: `place` in the table (−1 if it has no
+        row there), `state` (`"failed"` or empty), and `region`, the targets it was
+        trained for, as pairs `[first, stop)`.
+    """
+    run = RunFolder.open(path)
+    assert run.log is not None
+    asked, found = run.info.data, run.trainings
+    done = found.evaluated
+    question = Question.from_dict(asked["question"])
+    sources = [
+        {
+            "place": int(done[:index].sum()) if done[index] else -1,
+            "state": "failed" if index in found.failures else "",
+            "region": line.region,
+        }
+        for index, line in enumerate(run.log.proposals)
+    ]
+    return {
+        "title": question.label,
+        "selector": asked["select"].get("selector", ""),
+        "history": [step.entry for step in run.log.steps],
+        "question": question.to_dict(),
+        "sources": sources,
+    }
 
 
 def page_questions(
@@ -209,7 +229,6 @@ def _about(
         "system": str(system),
         "versions": "\n".join([*versions, f"Python {platform.python_version()}"]),
         "reproduce": f"taskspace explore {shlex.join(words)}",
-        "citation": CITATION.replace("VERSION", version("taskspace")),
         "question": {"path": str(path), "read": study.parts.reading},
     }
     if experiment is not None:
@@ -221,8 +240,6 @@ def _about(
             again = f"taskspace select {file} --out DIRECTORY --ask {asked}"
         if path.is_dir():
             text["reproduce"] = f"{again}\n{text['reproduce']}"
-    if study.results is not None:
-        text["tables"] = [_covers_table(study.results)]
     return text
 
 
@@ -245,23 +262,6 @@ def _warnings(study: Study) -> list[str]:
     return notes
 
 
-def _covers_table(results: Results) -> dict[str, Any]:
-    head = ["question", "method", "sources", "at least", "served", "worst loss"]
-    rows = [
-        [
-            answer.question.statement,
-            answer.method,
-            f"{answer.size:,}",
-            f"{answer.lower_bound:g}",
-            f"{100 * answer.coverage:.4g} %",
-            "–" if answer.worst_loss is None else f"{answer.worst_loss:.4g}",
-        ]
-        for answer in results.covers
-        if answer.question is not None
-    ]
-    return {"title": "Covers of the run", "head": head, "rows": rows}
-
-
 # --- what is known already ------------------------------------------------------------
 
 
@@ -274,25 +274,6 @@ def _run_covers(results: Results, n_sources: int) -> list[tuple[Question, Cover]
         and answer.n_sources == n_sources
         and (answer.method not in ("uniform", "random") or answer.size <= MAX_BASELINE)
     ]
-
-
-def _add_curves(page: PageData, results: Results) -> None:
-    """Add curves of other methods, beside the covers at the run's tolerances."""
-    for layer in page.header["layers"]:
-        for step in layer["steps"]:
-            step["curves"] = [
-                {
-                    "method": curve.method,
-                    "n_policies": list(curve.n_sources),
-                    "coverage": list(curve.coverage),
-                    "low": list(curve.low) if curve.low != curve.high else None,
-                    "high": list(curve.high),
-                }
-                for curve in results.curves
-                if curve.method in ("uniform", "random")
-                and layer_key(curve.question) == layer["key"]
-                and curve.question.epsilon == step["epsilon"]
-            ]
 
 
 def _certified_cover(result: CertifyResult, table: xr.Dataset) -> Cover | None:
@@ -375,23 +356,21 @@ def _make_layers(
     *,
     n_steps: int | None,
     time_limit: float,
-    seed: int,
     progress: Progress,
 ) -> list[Layer]:
     """Return the criteria of a page, those asked for first."""
     every = _questions(table, asked)
-    small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
     progress("losses", 0, len(every))
     losses = _all_losses(table, every)
     progress("losses", len(every), len(every))
+    for question in asked:
+        if question.at(0.0) not in losses:
+            question.rows(table, slice(0, 1))  # says why it does not apply
+    small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
     layers: dict[Question, Layer] = {}
     # Exact contexts first: with an error the same tolerances are asked.
-    for question in sorted(every, key=lambda q: q.error is not None):
+    for question in sorted(losses, key=lambda q: q.error is not None):
         own = [q for q in asked if q.at(0.0) == question]
-        if question not in losses:
-            if own:
-                own[0].rows(table, slice(0, 1))  # says why it does not apply
-            continue
         exact = layers.get(question.measured_with(None))
         layers[question] = make_layer(
             losses[question],
@@ -401,7 +380,6 @@ def _make_layers(
             n_steps=n_steps or (40 if small else 20),
             epsilons=None if exact is None else exact.epsilons,
             time_limit=time_limit / len(losses),
-            seed=seed,
             progress=progress,
         )
     if not layers:

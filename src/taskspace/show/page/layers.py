@@ -122,7 +122,6 @@ def make_layer(
     n_steps: int = 40,
     epsilons: Sequence[float] | None = None,
     time_limit: float = 5.0,
-    seed: int = 0,
     progress: Progress = silent,
 ) -> Layer:
     """Find tolerances, covers and memberships of one criterion and judge.
@@ -135,7 +134,6 @@ def make_layer(
         n_steps: about how many steps to choose beside them.
         epsilons: ascending tolerances to take instead of choosing any.
         time_limit: processor seconds for searches beyond greedy, all steps together.
-        seed: of the searches.
         progress: told how far it is.
     """
     asked = list(dict.fromkeys([*stored, *(epsilon for epsilon, _ in covers)]))
@@ -153,7 +151,7 @@ def make_layer(
     layer = Layer(question.at(float(steps[0])), [], first, losses, start)
     # Steps are small integers, so they are compared faster than the losses.
     numbers = np.arange(len(steps), dtype=first.dtype)
-    search = ToleranceSearch(MatrixLosses(first), numbers, seed=seed)
+    search = ToleranceSearch(MatrixLosses(first), numbers)
     clock = Clock(time_limit)
     for number, epsilon in enumerate(steps.tolist()):
         progress(layer.key, number, len(steps), f"ε = {epsilon:g}")

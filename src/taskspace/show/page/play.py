@@ -4,14 +4,14 @@ Any linear and any simulated system can be played. A page draws the states that 
 knows (a cart with a pole, a pendulum, a mass on a spring) and shows others as lines.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
+from taskspace._util.arrays import Array, Numbers
 from taskspace.errors import TaskspaceError
 from taskspace.performance.study import Study
 from taskspace.policies import LinearGain, Policy
@@ -37,27 +37,26 @@ SCENES = {
 """How states with these names are drawn."""
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectories:
+class Trajectories(NamedTuple):
     """States over time, one trajectory for each pair of policy and context.
 
     Args:
         scene: how to draw a state: `cart-pole`, `pendulum`, `mass` or `lines`.
         names: names of the states.
         seconds: time between two moments.
+        start: how an episode begins, for people.
         states: dims `(pair, moment, state)`; after the end the last one stays.
         ends: moments until each episode ended.
         scores: return of the episode, NaN for a linear system.
-        start: how an episode begins, for people.
     """
 
     scene: str
     names: tuple[str, ...]
     seconds: float
-    states: NDArray[np.float32]
-    ends: NDArray[np.int64]
-    scores: NDArray[np.float64]
     start: str
+    states: NDArray[np.float32]
+    ends: Numbers
+    scores: Array
 
 
 def play_part(study: Study, page: PageData) -> dict[str, Any]:
@@ -101,11 +100,7 @@ def play_part(study: Study, page: PageData) -> dict[str, Any]:
 
 
 def play_record(
-    study: Study,
-    table: xr.Dataset,
-    judge: str,
-    sources: NDArray[np.int64],
-    targets: NDArray[np.int64],
+    study: Study, table: xr.Dataset, judge: str, sources: Numbers, targets: Numbers
 ) -> dict[str, Any]:
     """Return the policies that count at their targets, and the same ones at home.
 
@@ -137,24 +132,12 @@ def play_record(
             "the first of its family: the table keeps only reductions, so which "
             f"policy is the {judge} is not known"
         )
+    homes, home_of = np.unique(
+        np.stack([sources, members], 1), axis=0, return_inverse=True
+    )
     away = play(system, policies[sources, members], at_target[targets])
-    pairs = np.stack([sources, members], 1)
-    homes, home_of = np.unique(pairs, axis=0, return_inverse=True)
     home = play(system, policies[homes[:, 0], homes[:, 1]], at_home[homes[:, 0]])
-    names = [axis.name for axis in system.axes]
-    length = next((n for n in ("pole_length", "length") if n in names), None)
-
-    def shown(what: str, made: Trajectories, rows: NDArray[np.float64]) -> dict:
-        sizes = rows[:, names.index(length)] if length else np.ones(len(rows))
-        scores = [float(v) if np.isfinite(v) else None for v in made.scores]
-        return {
-            what: made.states,
-            f"{what}_ends": made.ends.tolist(),
-            f"{what}_scores": scores,
-            f"{what}_sizes": sizes.tolist(),
-        }
-
-    return {
+    record = {
         "scene": away.scene,
         "names": list(away.names),
         "seconds": away.seconds,
@@ -164,14 +147,23 @@ def play_record(
         "members": members.tolist(),
         "home_of": home_of.reshape(-1).tolist(),
         "which": "" if policies.stack_shape[1] == 1 else which,
-        **shown("away", away, at_target[targets]),
-        **shown("home", home, at_home[homes[:, 0]]),
     }
+    names = [axis.name for axis in system.axes]
+    length = next((n for n in ("pole_length", "length") if n in names), None)
+    for what, made, rows in (
+        ("away", away, at_target[targets]),
+        ("home", home, at_home[homes[:, 0]]),
+    ):
+        sizes = rows[:, names.index(length)] if length else np.ones(len(rows))
+        record[what] = made.states
+        record[f"{what}_ends"] = made.ends.tolist()
+        scores = [float(v) if np.isfinite(v) else None for v in made.scores]
+        record[f"{what}_scores"] = scores
+        record[f"{what}_sizes"] = sizes.tolist()
+    return record
 
 
-def play(
-    system: System, policies: Policy, contexts: NDArray[np.float64]
-) -> Trajectories:
+def play(system: System, policies: Policy, contexts: Array) -> Trajectories:
     """Play policy `i` at context `i`, for all of them.
 
     Args:
@@ -187,14 +179,14 @@ def play(
 
 
 def _play_linear(
-    system: LinearSystem, policies: LinearGain, contexts: NDArray[np.float64]
+    system: LinearSystem, policies: LinearGain, contexts: Array
 ) -> Trajectories:
     """Release closed loops from a displaced first state, by matrix exponentials."""
     A, B, _, _ = system.matrices(contexts)
     closed = A - B @ policies.gain
-    n = closed.shape[-1]
+    n_pairs, n = closed.shape[:2]
     seconds = LINEAR_SECONDS / FRAMES if system.is_continuous else 1.0
-    states = np.zeros((len(closed), FRAMES + 1, n))
+    states = np.zeros((n_pairs, FRAMES + 1, n))
     states[:, 0, 0] = 1.0
     with np.errstate(over="ignore", invalid="ignore"):
         step = expm(seconds * closed) if system.is_continuous else closed
@@ -205,15 +197,15 @@ def _play_linear(
         "mass" if n == 2 else "lines",
         tuple(f"state {i + 1}" for i in range(n)),
         seconds,
-        states.astype(np.float32),
-        np.full(len(closed), FRAMES),
-        np.full(len(closed), np.nan),
         "released at rest from a displacement of 1",
+        states.astype(np.float32),
+        np.full(n_pairs, FRAMES),
+        np.full(n_pairs, np.nan),
     )
 
 
 def _play_episodes(
-    system: SimulatedSystem, policies: Policy, contexts: NDArray[np.float64]
+    system: SimulatedSystem, policies: Policy, contexts: Array
 ) -> Trajectories:
     """Return the first episode of each pair, by the functions that performance uses."""
     import jax
@@ -243,8 +235,8 @@ def _play_episodes(
         SCENES.get(names, "lines"),
         names,
         seconds * every,
+        "the first episode of the evaluation",
         values[:, ::every],
         -(-np.asarray(ends) // every),
         np.asarray(scores, np.float64),
-        "the first episode of the evaluation",
     )

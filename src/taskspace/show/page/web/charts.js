@@ -138,20 +138,6 @@ export class ProfileChart {
   }
 }
 
-/**
- * A curve up to some number of policies.
- * @param {any} curve
- * @param {number} most
- */
-function cut(curve, most) {
-  const n = Math.max(1, curve.n_policies.filter((/** @type {number} */ k) => k <= most).length);
-  const first = (/** @type {number[] | null} */ values) => values && values.slice(0, n);
-  return {
-    method: curve.method, n_policies: first(curve.n_policies), coverage: first(curve.coverage),
-    low: first(curve.low), high: first(curve.high),
-  };
-}
-
 /** Coverage against the number of policies, with a budget to drag. */
 export class CurveChart {
   /** @param {(budget: number | null) => void} onBudget */
@@ -179,11 +165,7 @@ export class CurveChart {
     const { cover } = view;
     const n = view.layer.n;
     const size = cover.sources.length;
-    // Other methods may need far more; ten times as many sources are enough to see it.
-    const widest = Math.max(20, 10 * Math.max(size, answer.sources.length));
-    const others = (view.about.curves ?? []).map((/** @type {any} */ c) => cut(c, widest));
-    const most = Math.max(size, answer.sources.length, 2,
-      ...others.map((/** @type {any} */ c) => c.n_policies[c.n_policies.length - 1]));
+    const most = Math.max(size, answer.sources.length, 2);
     const x = most > 40 ? scale(1, most, "log", 5)
       : { ...scale(0, most, "linear", 6), ticks: linearTicks(0, most, 6).filter(Number.isInteger) };
     const y = scale(0, 1, "linear", 4);
@@ -197,16 +179,6 @@ export class CurveChart {
     const k = view.isWhole ? size : answer.sources.length;
     const reach = (n - view.about.n_uncoverable) / n;
     show(this.svg, axes(x, y, "policies kept", "targets served", percent),
-      others.map((/** @type {any} */ c) => [
-        c.low ? svg("path", {
-          d: `M${c.n_policies.map((/** @type {number} */ v, /** @type {number} */ i) => `${px(v)},${py(c.low[i])}`).join("L")}`
-            + `L${c.n_policies.map((/** @type {number} */ v, /** @type {number} */ i) => `${px(v)},${py(c.high[i])}`).reverse().join("L")}Z`,
-          class: `band ${c.method}`,
-        }) : null,
-        svg("path", {
-          d: `M${c.n_policies.map((/** @type {number} */ v, /** @type {number} */ i) => `${px(v)},${py(c.coverage[i])}`).join("L")}`,
-          class: `line ${c.method}`,
-        })]),
       svg("path", { d, class: "line upper" }),
       reach < 1 ? svg("line", { x1: SIZE.left, x2: SIZE.left + INNER.w, y1: py(reach), y2: py(reach), class: "line lower" }) : null,
       svg("line", { x1: px(k), x2: px(k), y1: SIZE.top, y2: SIZE.top + INNER.h, class: "now" }),
@@ -218,7 +190,6 @@ export class CurveChart {
     this.output.textContent = ` ${count(answer.sources.length)} of ${count(size)}: ${percent(answer.served / n)}`;
     show(this.caption, h("b", {}, "Coverage. "),
       h("span", { class: "key upper" }, cover.record.method), ", most useful first",
-      others.map((/** @type {any} */ c) => [" ", h("span", { class: `key ${c.method}` }, c.method)]),
       this.input.disabled && view.method !== "hand"
         ? " The rows of these sources are not in this file, so the cover is shown whole." : "");
   }

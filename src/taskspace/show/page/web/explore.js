@@ -83,13 +83,11 @@ export async function explore(page) {
     h("footer", {},
       page.header.selection ? part("How it was found", historyPart(page), true) : null,
       certificatesPart(page),
-      about.tables?.map((/** @type {any} */ t) => part(t.title, grid(t.head, t.rows, t.title), true)),
       about.settings ? part("Settings", h("pre", {}, about.settings)) : null,
       part("What the words mean", grid(["criterion", "loss of policy π of source s at target t"],
         layers.map((/** @type {any} */ l) => [`${l.criterion} (${l.judge} policy of each source)`, l.summary]))),
       part("How to do it again", h("pre", {}, about.reproduce)),
       part("Versions", h("pre", {}, about.versions)),
-      part("Citation", h("pre", {}, about.citation)),
       h("p", { class: "hint" }, `This file needs no network and sends nothing. Counts, sizes, bounds and who serves whom are exact at every step of the slider${isExact ? "." : "; losses marked ≈ are rounded for display."}`)));
   addEventListener("hashchange", () => {
     if (write() !== location.hash) restore();

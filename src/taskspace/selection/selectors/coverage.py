@@ -5,10 +5,17 @@ set of every candidate with a margin learned from past errors, covers what is st
 uncovered with predicted sets, and trains the member of that plan which serves the most
 targets that few others could. If the last training served less than half of what was
 predicted, the model is wrong there, and an uncovered context is trained instead. No
-prediction ever counts as covered. On one axis `line` predicts and plans.
+prediction ever counts as covered.
+
+With one axis, sources serve stretches around them. Each row tells how far its source
+reaches to both sides; between sources the reach is interpolated. A sweep from one end
+gives the fewest stretches that cover what is left. Most plans of that size have room to
+spare: the one whose stretches can be shrunk most survives the largest errors of the
+prediction.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -16,17 +23,17 @@ from scipy.spatial import KDTree
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
-from taskspace.selection.selectors.base import (
-    Known,
-    Selector,
-    distances,
-    selector,
-)
+from taskspace.selection.candidates import distances
+from taskspace.selection.selectors.base import Known, Selector, selector
 from taskspace.selection.selectors.baselines import Farthest
-from taskspace.selection.selectors.coverage.line import FIRST, Reaches, plan_line
-from taskspace.selection.selectors.coverage.transfer import fit_transfer
+from taskspace.selection.selectors.transfer import fit_transfer
 from taskspace.spaces import Space
 
+FIRST = (3 - 5**0.5) / 2
+"""Where to begin on one axis: at the golden section. From the middle both sides would
+need equally many more, which makes every total odd."""
+HALVINGS = 8
+WIDEST = 2.0
 # Candidates and targets that a plan looks at, where there are more.
 MAX_CANDIDATES = 2500
 MAX_TARGETS = 2500
@@ -57,7 +64,7 @@ class Coverage(Selector):
         self.anywhere = anywhere
         self._fallback = Farthest(space, seed)
         self._models: dict[tuple[int, bytes], Ratios | None] = {}
-        varies = np.flatnonzero(np.ptp(self.candidates.unit, axis=0) > 0)
+        varies = self.candidates.varies
         self._axis = int(varies[0]) if len(varies) == 1 else None
 
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
@@ -70,112 +77,119 @@ class Coverage(Selector):
         """
         seen = self.look(ledger, question)
         if not len(seen.planned) and self._axis is not None and n == 1:
-            middle = np.full((1, len(self.candidates.space.names)), FIRST)
-            return self.candidates.points[self.candidates.nearest(middle)]
-        problem = _Problem(self, ledger, seen)
+            first = np.full((1, seen.planned.shape[1]), FIRST)
+            return self.candidates.points[self.candidates.nearest(first)]
         remaining = self.candidates.left(seen.planned)
         if not remaining.any() or not len(seen.sources):
             return self._fallback.propose(ledger, question, n)
+        problem = _Problem(self, ledger, seen)
         model = self._model(problem, len(seen.sources))
-        if model is None or self._disappointed(problem):
-            first = self._fallback.propose(ledger, question, 1)
-            if model is None or n == 1 or not len(first):
-                return first if n == 1 else self._fallback.propose(ledger, question, n)
-            rest = self._plan(problem, model, remaining, n - 1, first)
-            return np.concatenate([first, rest])
-        return self._plan(problem, model, remaining, n, np.empty((0, remaining.ndim)))
+        if model is None:
+            return self._fallback.propose(ledger, question, n)
+        before = seen.planned[:0]
+        if self._disappointed(problem):
+            before = self._fallback.propose(ledger, question, 1)
+            if not len(before):
+                return before
+        rest = self._plan(problem, model, remaining, n - len(before), before)
+        return np.concatenate([before, rest])
 
     def _plan(
         self, problem: "_Problem", model: Ratios, remaining: Mask, n: int, before: Array
     ) -> Array:
         """Return members of planned covers, each knowing those before and under way."""
-        seen = problem.seen
+        seen, candidates = problem.seen, self.candidates
+        if not n:
+            return before[:0]
         open_ = ~seen.covered
         for rows in (seen.pending, before):
             if len(rows):
-                units = self.candidates.units_of(rows)
+                units = candidates.units_of(rows)
                 served = model(units, np.arange(len(problem.targets))) <= 1
                 open_ &= ~served.any(0)
-                remaining = remaining & self.candidates.left(rows)
-        numbers = self._pool(remaining, problem, open_)
-        open_numbers = np.flatnonzero(open_)
-        if len(open_numbers) > MAX_TARGETS:
+                remaining = remaining & candidates.left(rows)
+        pool = self._pool(remaining, problem, open_)
+        wanted = np.flatnonzero(open_)
+        if len(wanted) > MAX_TARGETS:
             rng = np.random.default_rng([self.seed, len(seen.planned), 1])
-            open_numbers = np.sort(rng.choice(open_numbers, MAX_TARGETS, replace=False))
-        if not len(open_numbers) or not len(numbers):
-            uncovered = np.flatnonzero(~seen.covered)
-            if not len(uncovered) or not len(numbers):
-                return np.empty((0, seen.planned.shape[1]))
-            open_numbers = uncovered[:MAX_TARGETS]
+            wanted = np.sort(rng.choice(wanted, MAX_TARGETS, replace=False))
+        if not len(wanted):
+            wanted = np.flatnonzero(~seen.covered)[:MAX_TARGETS]
+        if not len(wanted) or not len(pool):
+            return before[:0]
         if self._axis is not None:
-            place = problem.targets[open_numbers, self._axis]
-            open_numbers = open_numbers[np.argsort(place, kind="stable")]
-        units = self.candidates.unit[numbers]
-        if self.anywhere:
-            units = np.concatenate([units, self._points_between(seen)])
-        ratio = model(units, open_numbers)
-        # At home a policy serves, whatever the model thinks.
-        homes = KDTree(units).query(problem.targets[open_numbers])[1]
-        ratio[homes, np.arange(len(open_numbers))] = 0.0
+            place = problem.targets[wanted, self._axis]
+            wanted = wanted[np.argsort(place, kind="stable")]
+        units = candidates.unit[pool]
+        if self.anywhere:  # points between the candidates, others at each proposal
+            rng = np.random.default_rng([self.seed, len(seen.planned), 3])
+            more = np.repeat(candidates.unit[:1], MAX_CANDIDATES, axis=0)
+            varies = candidates.varies
+            more[:, varies] = rng.random((MAX_CANDIDATES, len(varies)))
+            units = np.concatenate([units, more])
+        ratio = model(units, wanted)
+        # At home a policy serves, whatever the model predicts.
+        homes = KDTree(units).query(problem.targets[wanted])[1]
+        ratio[homes, np.arange(len(wanted))] = 0.0
         if self._axis is not None:
             chosen = plan_line(ratio)[:n]
         else:
             chosen = _members(ratio <= 1 / (1 + self._margin(problem)), n)
-        points = self.candidates.points_of(units[chosen])
-        nodes = np.array(chosen, np.int64) < len(numbers)
-        points[nodes] = self.candidates.points[numbers[np.array(chosen)[nodes]]]
+        chosen = np.array(chosen, np.int64)
+        points = candidates.points_of(units[chosen])
+        nodes = chosen < len(pool)
+        points[nodes] = candidates.points[pool[chosen[nodes]]]
         return points
 
-    def _points_between(self, seen: Known) -> Array:
-        """Return coordinates between the candidates: other ones at each proposal."""
-        rng = np.random.default_rng([self.seed, len(seen.planned), 3])
-        units = np.repeat(self.candidates.unit[:1], MAX_CANDIDATES, axis=0)
-        varies = np.ptp(self.candidates.unit, axis=0) > 0
-        units[:, varies] = rng.random((MAX_CANDIDATES, int(varies.sum())))
-        return units
-
     def _pool(self, remaining: Mask, problem: "_Problem", open_: Mask) -> Numbers:
-        """Candidates to look at: those near uncovered targets, and some others."""
-        numbers = np.flatnonzero(remaining)
-        if len(numbers) <= MAX_CANDIDATES:
-            return numbers
+        """Return candidates to consider: those near uncovered targets, and others."""
+        indices = np.flatnonzero(remaining)
+        if len(indices) <= MAX_CANDIDATES:
+            return indices
         rng = np.random.default_rng([self.seed, len(problem.seen.planned), 2])
-        some = rng.choice(numbers, MAX_CANDIDATES // 2, replace=False)
+        some = rng.choice(indices, MAX_CANDIDATES // 2, replace=False)
         wanted = np.flatnonzero(open_)
+        if not len(wanted):
+            return np.sort(some)
         if len(wanted) > 200:
             wanted = rng.choice(wanted, 200, replace=False)
-        away = distances(self.candidates.unit[numbers], problem.targets[wanted])
-        near = numbers[np.argsort(away.min(1), kind="stable")[: MAX_CANDIDATES // 2]]
+        away = distances(self.candidates.unit[indices], problem.targets[wanted])
+        near = indices[np.argsort(away.min(1), kind="stable")[: MAX_CANDIDATES // 2]]
         return np.union1d(some, near)
 
     # --- what past predictions were worth -----------------------------------------
 
     def _model(self, problem: "_Problem", n_rows: int) -> Ratios | None:
         """Return what the first rows predict; None if they tell nothing."""
-        excess = problem.excess[:n_rows]
-        key = n_rows, excess[-1].tobytes()[:4096]
+        key = n_rows, problem.excess[n_rows - 1].tobytes()[:4096]
         if key not in self._models:
-            self._models[key] = self._fitted(problem, n_rows)
+            fit = self._fit_surface if self._axis is None else self._fit_line
+            self._models[key] = fit(problem, n_rows)
         return self._models[key]
 
-    def _fitted(self, problem: "_Problem", n_rows: int) -> Ratios | None:
-        sources, targets = problem.sources[:n_rows], problem.targets
-        if self._axis is not None:
-            reaches = Reaches.of(
-                sources[:, self._axis],
-                targets[:, self._axis],
-                problem.ratio[:n_rows],
-                problem.seen.served[:n_rows],
-            )
-            if reaches is None:
-                return None
-            axis = self._axis
-            return lambda units, wanted: reaches.ratios(
-                units[:, axis], targets[wanted, axis]
-            )
+    def _fit_line(self, problem: "_Problem", n_rows: int) -> Ratios | None:
+        axis, targets = self._axis, problem.targets
+        reaches = Reaches.of(
+            problem.sources[:n_rows, axis],
+            targets[:, axis],
+            problem.ratio[:n_rows],
+            problem.seen.served[:n_rows],
+        )
+        if reaches is None:
+            return None
+        return lambda units, wanted: reaches.ratios(
+            units[:, axis], targets[wanted, axis]
+        )
+
+    def _fit_surface(self, problem: "_Problem", n_rows: int) -> Ratios | None:
+        targets = problem.targets
         rng = np.random.default_rng([self.seed, n_rows, 0])
         model = fit_transfer(
-            sources, targets, problem.excess[:n_rows], problem.scale, rng
+            problem.sources[:n_rows],
+            targets,
+            problem.excess[:n_rows],
+            problem.scale,
+            rng,
         )
         if model is None:
             return None
@@ -184,23 +198,24 @@ class Coverage(Selector):
         )
 
     def _margin(self, problem: "_Problem") -> float:
-        """Return how much predictions near the tolerance were off, of late."""
-        errors = []
+        """Return the typical relative error of recent predictions."""
+        errors = [np.empty(0)]
         n_rows = len(problem.sources)
-        for place in range(max(1, n_rows - LOOK_BACK), n_rows):
-            model = self._model(problem, place)
+        every = np.arange(len(problem.targets))
+        for row in range(max(1, n_rows - LOOK_BACK), n_rows):
+            model = self._model(problem, row)
             if model is None:
                 continue
-            real, every = problem.ratio[place], np.arange(len(problem.targets))
-            predicted = model(problem.sources[place, None], every)[0]
+            real = problem.ratio[row]
+            predicted = model(problem.sources[row, None], every)[0]
             near = (predicted > 0.5) & (predicted < 2) & np.isfinite(real)
             errors.append(np.abs(real[near] / predicted[near] - 1))
-        sizes = np.concatenate(errors) if errors else np.empty(0)
+        sizes = np.concatenate(errors)
         typical = float(np.median(sizes)) if len(sizes) else 0.0
         return float(np.clip(typical, *MARGINS))
 
     def _disappointed(self, problem: "_Problem") -> bool:
-        """Say whether the last training served less than half of the prediction."""
+        """Return whether the last training served less than half of the prediction."""
         last = len(problem.sources) - 1
         model = self._model(problem, last) if last > 0 else None
         if model is None:
@@ -321,3 +336,121 @@ def plan_cover(serves: Mask) -> Numbers:
                 count = count - serves[member]
         plans.append(plan)
     return np.array(min(plans, key=len), np.int64)
+
+
+# --- plans on one axis ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reaches:
+    """How far sources reach on an axis, by what was seen.
+
+    Args:
+        left: places of sources, ascending, and how far they reach to the left.
+        right: likewise to the right.
+    """
+
+    left: tuple[Array, Array]
+    right: tuple[Array, Array]
+
+    @classmethod
+    def of(
+        cls, sources: Array, targets: Array, ratio: Array, served: Mask
+    ) -> "Reaches | None":
+        """Return what some rows tell, None if nothing.
+
+        A source that does not serve its own place tells nothing, nor does one to a
+        side where it reaches to the end.
+
+        Args:
+            sources: places on the axis, one per source.
+            targets: places on the axis.
+            ratio: √loss over that of the tolerance, `(source, target)`.
+            served: which source serves which target.
+        """
+        order = np.argsort(targets, kind="stable")
+        targets, ratio, served = targets[order], ratio[:, order], served[:, order]
+        sides: tuple[dict[float, float], dict[float, float]] = {}, {}
+        for place, values, serves in zip(sources, ratio, served, strict=True):
+            home = int(np.abs(targets - place).argmin())
+            if not serves[home]:
+                continue
+            for side, step in zip(sides, (-1, 1), strict=True):
+                ahead = slice(home, None, step)
+                lost = np.flatnonzero(~serves[ahead])
+                if len(lost):
+                    last = home + step * (int(lost[0]) - 1)
+                    inner, outer = values[last], values[last + step]
+                    part = (1 - inner) / (outer - inner) if outer > inner else 0.0
+                    edge = targets[last] + part * (targets[last + step] - targets[last])
+                    side[float(place)] = max(0.0, (edge - place) * step)
+        # A side of which nothing is known is like the other one.
+        left, right = (sides[0] or sides[1]), (sides[1] or sides[0])
+        if not left:
+            return None
+        reaches = [
+            (np.array(sorted(d)), np.array([d[x] for x in sorted(d)]))
+            for d in (left, right)
+        ]
+        return cls(reaches[0], reaches[1])
+
+    def ratios(self, candidates: Array, targets: Array) -> Array:
+        """Return each target's distance over the predicted reach, by candidate.
+
+        Args:
+            candidates: places on the axis.
+            targets: likewise.
+        """
+        away = targets - candidates[:, None]
+        left, right = (
+            np.maximum(np.interp(candidates, *side), np.finfo(float).tiny)[:, None]
+            for side in (self.left, self.right)
+        )
+        return np.where(away > 0, away / right, -away / left)
+
+
+def plan_line(ratio: Array) -> list[int]:
+    """Return a smallest plan of one axis, made as robust as its size allows.
+
+    Args:
+        ratio: distance over predicted reach, `(candidate, target)`, targets in the
+            order of the axis; those served already are left out, and some candidate
+            has 0 at each.
+
+    Returns:
+        Numbers of candidates, those that serve most first.
+    """
+    best, low, high = sweep(ratio <= 1), 1.0, WIDEST
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        plan = sweep(ratio * middle <= 1)
+        if len(plan) <= len(best):
+            best, low = plan, middle
+        else:
+            high = middle
+    size = (ratio[best] <= 1).sum(1)
+    return [best[place] for place in np.argsort(-size, kind="stable")]
+
+
+def sweep(serves: Mask) -> list[int]:
+    """Return from the first target on, always the candidate that reaches farthest.
+
+    The fewest, if every candidate serves one stretch of targets.
+
+    Args:
+        serves: `(candidate, target)`, targets in the order of the axis; each is served
+            by some candidate.
+    """
+    n_targets = serves.shape[1]
+    chosen, done = [], np.zeros(n_targets, bool)
+    while not done.all():
+        first = int(np.flatnonzero(~done)[0])
+        able = np.flatnonzero(serves[:, first])
+        missed = ~(serves[able, first:] | done[first:])
+        reach = np.where(missed.any(1), missed.argmax(1), n_targets - first)
+        # Of equal reach, the one that serves most.
+        size = serves[able].sum(1)
+        best = int(able[np.lexsort((-size, -reach))[0]])
+        chosen.append(best)
+        done |= serves[best]
+    return chosen
