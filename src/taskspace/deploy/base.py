@@ -64,11 +64,10 @@ class Guarantee:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        if self.scope not in get_args(Scope):
-            raise UnknownNameError("scope", self.scope, get_args(Scope))
-        kinds = get_args(CertificateKind)
-        if self.kind not in kinds:
-            raise UnknownNameError("kind of a guarantee", self.kind, kinds)
+        known = {"scope": get_args(Scope), "kind": get_args(CertificateKind)}
+        for name, words in known.items():
+            if getattr(self, name) not in words:
+                raise UnknownNameError(name, getattr(self, name), words)
 
     @property
     def status(self) -> Status:
@@ -210,9 +209,11 @@ class Library:
         Args:
             rows: contexts, `(context, axis)`.
         """
-        low, high = self.measured_range
-        inside = ((rows >= low) & (rows <= high)).all(1)
-        return np.asarray(np.isfinite(rows).all(1)), np.asarray(inside)
+        finite, inside = np.ones((2, len(rows)), bool)
+        for x, low, high in zip(rows.T, *self.measured_range, strict=True):
+            finite &= np.isfinite(x)
+            inside &= (x >= low) & (x <= high)
+        return finite, inside
 
     def check_served(self, status: Any, context: Any) -> None:
         """Raise an `OutsideError` where a context is refused.

@@ -120,8 +120,8 @@ def load_library(folder: str | Path) -> PolicyLibrary | ScheduleLibrary:
             f"{folder} must be a library written by taskspace, but it cannot be read: "
             f"{error!r}."
         ) from error
-    said = str(folder / MANIFEST)
-    return read_record(record, kind, said, guarantee=guarantee, **given)
+    given["guarantee"] = guarantee
+    return read_record(record, kind, str(folder / MANIFEST), **given)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def _of_targets(
     table = question.table_of(study)
     if table is not study.table:  # which may lack policies of sources not chosen here
         study = study.with_table(table)
-    sources = _sources(cover, study.n_sources).tolist()
+    sources = _sources(cover, study.n_sources)
     families = [_members(study, question, source) for source in sources]
     members = [
         (source, member)
@@ -144,9 +144,9 @@ def _of_targets(
         policy = np.where(policy >= 0, used.searchsorted(policy), -1)
     guarantee = _guarantee_at_targets(study, question, margin, served)
     margin = np.where(policy < 0, np.nan, margin)
-    regions = regions_of(points, policy, served, margin, log_axes=where.get("log_axes"))
-    where |= {"regions": regions, "guarantee": guarantee, "outside": outside}
-    return _library(study, members, **where)
+    is_log = where.get("log_axes")
+    where["regions"] = regions_of(points, policy, served, margin, log_axes=is_log)
+    return _library(study, members, guarantee=guarantee, outside=outside, **where)
 
 
 def assign(loss: Array, performance: Array, epsilon: float) -> tuple[Numbers, Mask]:
@@ -375,19 +375,15 @@ def _provenance(study: Study) -> dict[str, Any]:
     return provenance
 
 
-def _sources(cover: Cover | ArrayLike | None, n_sources: int) -> Numbers:
+def _sources(cover: Cover | ArrayLike | None, n_sources: int) -> list[int]:
     sources = np.asarray(cover.sources if isinstance(cover, Cover) else cover)
-    if sources.ndim != 1 or sources.dtype.kind not in "iu":
+    is_list = sources.ndim == 1 and sources.dtype.kind in "iu" and len(sources) > 0
+    if not is_list or sources.min() < 0 or sources.max() >= n_sources:
         raise InvalidInputError(
-            "A selection must be a cover or a list of sources by number, but got "
-            f"{cover!r}."
+            "A selection must be a cover or a list of sources by number, at least one, "
+            f"from 0 to {n_sources - 1}, but got {cover!r}."
         )
-    if not len(sources) or sources.min() < 0 or sources.max() >= n_sources:
-        raise InvalidInputError(
-            f"A selection must name at least one source from 0 to {n_sources - 1}, but "
-            f"got {sources.tolist()}."
-        )
-    return np.array(list(dict.fromkeys(sources.tolist())), np.int64)
+    return list(dict.fromkeys(sources.tolist()))
 
 
 def _names(table: xr.Dataset, dim: str) -> list[str]:

@@ -28,10 +28,10 @@ def _require(holds: object, what: str) -> None:
         raise InvalidInputError(f"The regions of a library do not fit: {what}.")
 
 
-def _check_facts(regions: "Regions") -> None:
+def _check_facts(regions: "Regions", n: int) -> None:
     shapes = {x.shape for x in (regions.policy, regions.served, regions.margin)}
-    fits = shapes == {(len(regions.policy),)}
-    _require(fits, "policy, served and margin must have one value per region")
+    fits = shapes == {(n,)} and n > 0
+    _require(fits, f"policy, served and margin must have {n} values")
 
 
 def _borders(values: Array, is_log: bool) -> Array:
@@ -72,13 +72,12 @@ class GridRegions:
     )
 
     def __post_init__(self):
-        _check_facts(self)
+        n_nodes = int(np.prod(self.shape))
+        _check_facts(self, n_nodes)
         for values, borders in zip(self.values, self.borders, strict=True):
             fits = len(values) == len(borders) + 1
             fits = fits and ((values[:-1] <= borders) & (borders < values[1:])).all()
             _require(fits, "there must be one border between two values of an axis")
-        n_nodes = np.prod(self.shape)
-        _require(n_nodes == len(self.policy), "there must be one node per region")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -181,14 +180,12 @@ class BoxRegions:
     )
 
     def __post_init__(self):
-        _check_facts(self)
+        _check_facts(self, len(self.box_low))
         corners = [self.box_low, self.box_high]
         corners += [] if self.nodes is None else [self.nodes]
-        shapes = {x.shape for x in corners}
-        fits = len(shapes) == 1 and self.box_low.ndim == 2
-        fits = fits and len(self.box_low) == len(self.policy) > 0
-        _require(fits, "there must be one box per region")
-        _require(all(np.isfinite(x).all() for x in corners), "boxes must be finite")
+        fits = len({x.shape for x in corners}) == 1 and self.box_low.ndim == 2
+        fits = fits and all(np.isfinite(x).all() for x in corners)
+        _require(fits, "corners of boxes must be finite rows, one per region")
 
     @classmethod
     def merged(

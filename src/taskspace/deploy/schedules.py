@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
-from taskspace._util.words import round_to_side
 from taskspace.certificates import CertifyResult
 from taskspace.deploy.base import (
     Guarantee,
@@ -125,8 +124,7 @@ class ScheduleLibrary(Library):
         rows = given.reshape(-1, len(self.names))
         finite, inside = self.finite_inside(rows)
         numbers = self.schedule.numbers_at(np.clip(rows, *self.measured_range))
-        known = np.int64(self.guarantee.status)
-        status = np.where(inside, known, np.int64(Status.OUTSIDE))
+        status = np.where(inside, self.guarantee.status, Status.OUTSIDE)
         refused = ~finite if self.outside == "clamp" else ~inside
         numbers[refused], status[refused] = np.nan, Status.REFUSED
         if given.ndim == 1:
@@ -194,7 +192,7 @@ def schedule_library(
         outside: `"refuse"` or `"clamp"`.
         provenance: where the study comes from.
     """
-    question = question or (proof.question if proof else None) or schedule.question
+    question = question or (proof.question if proof else schedule.question)
     if question is None:
         raise InvalidInputError(
             "A library must know what its schedule answers, e.g. "
@@ -229,12 +227,6 @@ def _guarantee(
     """Return what is known of a schedule; refuse a proof of something else."""
     if proof is None:
         said = f"Nothing is proven of this schedule for '{question}'."
-        if schedule.question == question and not np.isnan(schedule.worst):
-            worst = round_to_side(schedule.worst, up=True, digits=4)
-            said += (
-                f" At the targets its largest loss is {worst}; between targets nothing "
-                "is known."
-            )
         return Guarantee(question, "none", "vacuous", said)
     certificate = next((c for c in proof if c.name == "schedule"), None)
     if certificate is None:

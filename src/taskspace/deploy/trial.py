@@ -28,8 +28,6 @@ from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 
 N_RANDOM = 10
-# Corners of the range that are tried at most: those of eight axes.
-MAX_CORNERS = 256
 OPTIMUM = "optimum"
 
 Scores = dict[str, tuple[int, Array]]
@@ -103,7 +101,7 @@ class Trial:
         rows = [c for c in self.contenders if c.name != OPTIMUM]
         if not self.n_compared:
             return ""
-        lost = [f"{c.name} ({c.n_policies}) {_percent(c.worst_percent)}" for c in rows]
+        lost = [f"{c.name} ({c.n_policies}) {c.worst_percent:.3g} %" for c in rows]
         least = min(rows, key=lambda c: c.worst_percent).name
         return (
             f"Worst loss of {self.n_compared:,} contexts tried, against "
@@ -124,10 +122,8 @@ class Trial:
             )
             said = [(self.violations > 0, sentence)]
         if refused := self.contenders[0].refused:
-            sentence = (
-                f"The library refused {100 * refused:.3g} % of the drawn contexts; "
-                "they are left out of every row."
-            )
+            share = f"{100 * refused:.3g} % of the drawn contexts"
+            sentence = f"The library refused {share}; they are left out of every row."
             said.append((False, sentence))
         if self.n_measured:
             sentence = (
@@ -140,10 +136,6 @@ class Trial:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; infinite numbers stay infinite."""
         return asdict(self) | {"line": self.line}
-
-
-def _percent(value: float) -> str:
-    return "everything" if np.isinf(value) else f"{value:.3g} %"
 
 
 def try_library(
@@ -222,10 +214,8 @@ def try_library(
 
         points = uniform_design(reach, library.size)
         scores["uniform library"] = (len(points), nearest(points))
-        shape = library.size, len(reach.low)
-        draws = np.array(
-            [nearest(reach.at(rng.random(shape))) for _ in range(N_RANDOM)]
-        )
+        designs = reach.at(rng.random((N_RANDOM, library.size, len(reach.low))))
+        draws = np.array([nearest(points) for points in designs])
         middle = _best_mean(draws[:, is_drawn])[N_RANDOM // 2]
         scores["random library"] = (library.size, draws[middle])
         notes.append(f"The random library is the middle one of {N_RANDOM}, by mean J.")
@@ -286,7 +276,7 @@ def _landmarks(library: PolicyLibrary, n_nodes: int) -> Array:
     """Return contexts where a library may do worst: corners, nodes or boxes."""
     ends = np.stack([library.low, library.high], 1)
     corners = np.array([library.low, library.high])
-    if 2 ** len(ends) <= MAX_CORNERS:
+    if len(ends) <= 8:  # of more axes there are too many
         corners = np.array(list(product(*ends)))
     regions, nodes = library.regions, library.regions.centres
     if isinstance(regions, BoxRegions) and regions.nodes is None:

@@ -124,11 +124,11 @@ def _header(library: PolicyLibrary, name: str, real: Real, said: dict[str, Any])
     if guarantee.dwell_time > 0:
         dwell = round_to_side(guarantee.dwell_time, up=True)
         timed = fill("timed.h", dwell_time=dwell, **names)
-    said_of = {
-        Status.GUARANTEED: f"by {guarantee.kind}",
-        Status.ESTIMATED: "served by estimates, nothing guaranteed",
-    }
-    known = {guarantee.status: said_of.get(guarantee.status, "")}
+    guaranteed = estimated = "never here"
+    if guarantee.status == Status.GUARANTEED:
+        guaranteed = f"by {guarantee.kind}"
+    elif guarantee.status == Status.ESTIMATED:
+        estimated = "served by estimates, nothing guaranteed"
     return fill(
         "library.h",
         real=real.name,
@@ -139,8 +139,8 @@ def _header(library: PolicyLibrary, name: str, real: Real, said: dict[str, Any])
         not_finite=comment(said["selection"]["not_finite"]),
         n_axes=len(library.names),
         n_policies=library.size,
-        guaranteed=known.get(Status.GUARANTEED, "never here"),
-        estimated=known.get(Status.ESTIMATED, "never here"),
+        guaranteed=guaranteed,
+        estimated=estimated,
         act=act,
         age=f"\n    {name}_real age; /* time since the last switch */" * bool(timed),
         timed=timed,
@@ -241,15 +241,12 @@ def _policy_tables(policies: Policy | None, real: Real) -> list[str]:
     if isinstance(policies, Mlp):
         # One row per policy: all layers, one behind the other.
         parts = {"WEIGHT": policies.weights, "BIAS": policies.biases}
-        return [
-            reals(real, name, real.nearest(np.hstack([_flat(x) for x in layers])))
+        rows = {
+            name: np.hstack([x.reshape(len(x), -1) for x in layers])
             for name, layers in parts.items()
-        ]
+        }
+        return [reals(real, name, real.nearest(x)) for name, x in rows.items()]
     return []
-
-
-def _flat(stack: NDArray[Any]) -> NDArray[Any]:
-    return stack.reshape(len(stack), -1)
 
 
 def _act_source(policies: Policy | None, real: Real, names: dict[str, str]) -> str:
@@ -322,8 +319,9 @@ def _selftest(library: PolicyLibrary, name: str, real: Real) -> str:
         ]
         action = f"    real action[{names['upper']}_N_ACTIONS];\n    int j;\n"
         sizes = {"n_seen": n_seen, "n_actions": n_actions}
-        tolerated = real.literal(tolerance)
-        act = fill("selftest_act.c", tolerance=tolerated, **sizes, **names)
+        act = fill(
+            "selftest_act.c", tolerance=real.literal(tolerance), **sizes, **names
+        )
     return fill(
         "selftest.c",
         tables="\n".join(tables),

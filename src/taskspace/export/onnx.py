@@ -140,9 +140,8 @@ def _grid(graph: "_Graph", regions: GridRegions, rows: str) -> tuple[str, str]:
     # All coordinates in one list, those of an axis from its own place on.
     firsts = np.concatenate([[0], np.cumsum(sizes[:-1])]).astype(np.int64)
     place = graph("Add", places, graph.constant(firsts))
-    return region, graph(
-        "Gather", graph.constant(np.concatenate(regions.values)), place
-    )
+    values = graph.constant(np.concatenate(regions.values))
+    return region, graph("Gather", values, place)
 
 
 def _boxes(graph: "_Graph", regions: BoxRegions, rows: str) -> str:

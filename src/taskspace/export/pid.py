@@ -116,8 +116,7 @@ def running_matrices(library: PolicyLibrary, dt: float) -> dict[str, NDArray[Any
         dt: the time step, > 0.
     """
     stack = library.policies
-    is_pid = isinstance(stack, LinearController) and stack.names[:2] == ("kp", "ki")
-    if not isinstance(stack, LinearController) or not is_pid:
+    if not isinstance(stack, LinearController) or stack.names[:2] != ("kp", "ki"):
         raise InvalidInputError(
             "Controllers that run step by step are Pi and Pid, but the library holds "
             f"policies of kind {getattr(stack, 'kind', None)!r}."
@@ -180,8 +179,7 @@ def export_pid(
         "limits and switching",
     )
     files = c99_files(plain, name=name, hysteresis=hysteresis, command=command)
-    real = Real("double")
-    tables = [reals(real, f"PID_{label}", x) for label, x in matrices.items()]
+    tables = [reals(Real("double"), f"PID_{key}", x) for key, x in matrices.items()]
     values = {"name": name, "upper": name.upper(), "n": matrices["B"].shape[1]}
     header = fill("pid.h", dt=f"{dt:.17g}", **values)
     source = fill("pid.c", tables="\n".join(tables), **values)

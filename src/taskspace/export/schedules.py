@@ -164,5 +164,5 @@ def _selftest(library: ScheduleLibrary, names: dict[str, str]) -> str:
         reals(REAL, "NUMBER", np.nan_to_num(found.numbers)),
         reals(REAL, "ROUNDING", rounding),
     ]
-    joined = "\n".join(tables)
-    return fill("schedule_selftest.c", tables=joined, n=len(rows), **names)
+    text = "\n".join(tables)
+    return fill("schedule_selftest.c", tables=text, n=len(rows), **names)

@@ -17,7 +17,7 @@ from taskspace.cli.output import (
     warn,
 )
 from taskspace.deploy import PolicyLibrary, Trial, try_library
-from taskspace.deploy.base import Guarantee, Status
+from taskspace.deploy.base import Guarantee
 from taskspace.runs.experiment import named_system
 from taskspace.runs.opening import is_run, open_study
 from taskspace.spaces import Points
@@ -91,9 +91,7 @@ def _system(options: Options) -> tuple[System, Any]:
 
 def _show(trial: Trial, guarantee: Guarantee, noise: float) -> None:
     """Print how the library did, and the alternatives."""
-    status = guarantee.status
-    head = "" if status == Status.INSIDE else f"{status.name.capitalize()}: "
-    console.print(f"{head}{shown(guarantee.statement)}")
+    console.print(f"{guarantee.kind.capitalize()}: {shown(guarantee.statement)}")
     show_table(
         ("", "n", "mean J", "loss", "worst", "failed", "≤ ε"),
         [

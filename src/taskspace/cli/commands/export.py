@@ -128,8 +128,7 @@ def export(
     def show() -> None:
         show_notes(study.notes)
         _show(made)
-        things = ", ".join(["library", *formats])
-        console.print(f"Written {shown(to)}: {things}.")
+        console.print(f"Written {shown(to)}: {', '.join(['library', *formats])}.")
         if isinstance(made, PolicyLibrary) and made.policies is not None:
             words = ["taskspace", "evaluate", str(to), str(options.path)]
             words += ["--trust"] if reading.trust else []
@@ -146,16 +145,16 @@ def _chosen(options: Options, study: Study, question: Question) -> dict[str, Any
             raise InvalidInputError(
                 "Give --schedule alone, without --sources, --cover or --switching."
             )
-        schedule, proof = Schedule.load(options.schedule), None
-        if options.certified:
-            proof = certify(study, question, schedule=schedule, time_limit=SECONDS)
-            _check_proven(proof.certificates[0])
+        schedule = Schedule.load(options.schedule)
+        if not options.certified:
+            return {"cover": schedule}
+        proof = certify(study, question, schedule=schedule, time_limit=SECONDS)
+        _check_proven(proof.certificates[0])
         return {"cover": schedule, "proof": proof}
     sources = selected(options.sources, options.cover, study.table)
     if not options.certified:
-        if sources is None:
-            return {"cover": minimum_cover(study, question, time_limit=SECONDS)}
-        return {"cover": sources}
+        found = sources or minimum_cover(study, question, time_limit=SECONDS)
+        return {"cover": found}
     result = certify(study, question, selection=sources, time_limit=SECONDS)
     if result.continuum is None:
         raise InvalidInputError(
