@@ -6,10 +6,11 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.cartpole import CartPole, CartPoleState, advance
-from taskspace.systems.environment import Environment
+from taskspace.systems.simulated import Environment
 
 MAX_DELAY = 8
 MAX_DISTANCE = 3.0
@@ -54,9 +55,9 @@ class Acrobot(Environment):
         """Gymnasium's own threshold: 100 steps."""
         return -100.0
 
-    def episode_bounds(self) -> tuple[float, float]:
+    def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
         """From `horizon` steps in vain to an end with the first."""
-        return -float(self.horizon), 0.0
+        return np.tile((-float(self.horizon), 0.0), (len(contexts), 1))
 
     def reset(self, key: jax.Array, context: jax.Array) -> AcrobotState:
         """All four coordinates uniform in ±0.1, in every context."""
@@ -202,9 +203,9 @@ class PlanarQuadrotor(Environment):
         ContextAxis.positive("time_step", 0.02, "s", "time between two actions"),
     )
 
-    def episode_bounds(self) -> tuple[float, float]:
+    def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
         """From one step far away to always at the origin."""
-        return 0.0, 1.001 * self.horizon
+        return np.tile((0.0, 1.001 * self.horizon), (len(contexts), 1))
 
     def reset(self, key: jax.Array, context: jax.Array) -> PlanarQuadrotorState:
         """Within 1 m of the origin, all angles and rates within ±0.2."""

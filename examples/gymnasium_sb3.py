@@ -10,15 +10,15 @@ import time
 
 import taskspace as ts
 from taskspace.systems import GymnasiumSystem
-from taskspace.testing import check_environment
+from taskspace.testing import dead_axes, environment_outcomes
 
 
 def main(n: int = 2, total_steps: int = 24_576, horizon: int = 500) -> None:
     began = time.perf_counter()
     system = GymnasiumSystem("CartPole-v1", n_episodes=10, horizon=horizon)
     # Does every axis reach the physics? Seconds of checking before hours of training.
-    for check in check_environment(system.environment, system.axes):
-        print(f"{check.check}: {check.state}. {check.detail}")
+    dead = dead_axes(environment_outcomes(system.environment), system.axes)
+    print(f"axes that change nothing: {dead}")
     space = ts.Grid(pole_length=(0.25, 2.0, n), force=(5.0, 20.0, n))
     trainer = ts.trainers.Sb3(
         n_policies=1,

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 import taskspace as ts
 from taskspace.systems import ContextAxis, SimulatedSystem
-from taskspace.testing import check_system
+from taskspace.testing import system_checks
 
 TIME_STEP = 0.1
 
@@ -74,8 +74,8 @@ class Boat(SimulatedSystem):
 
 def main(n: int = 3, total_steps: int = 100_000) -> None:
     boat = Boat()
-    for check in check_system(boat):
-        print(f"{check.check}: {check.state}. {check.detail}")
+    for check in system_checks(boat):
+        print(f"{check.check}: {check.detail}")
     space = ts.Grid(mass=(0.5, 4.0, n, "log"), current=(-0.6, 0.6, n))
     trainer = ts.trainers.Ppo(n_policies=1, total_steps=total_steps)
     study = ts.evaluate(boat, trainer, space, seed=0)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from taskspace.systems.cartpole import CartPole
-from taskspace.testing import dead_axes, system_outcomes
+from taskspace.testing import system_checks
 from tests.systems.steps import one_step, random_contexts
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -28,7 +28,8 @@ QUADROTOR = environments.PlanarQuadrotor()
 
 @pytest.mark.parametrize("system", [ACROBOT, DELAYED, QUADROTOR], ids=lambda s: s.id)
 def test_every_axis_is_alive(system):
-    assert dead_axes(system_outcomes(system), system.axes) == []
+    checks = {check.check: check for check in system_checks(system)}
+    assert checks["axes alive"].ok, checks["axes alive"].detail
 
 
 def gymnasium_step(context, state, action):

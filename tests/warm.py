@@ -29,7 +29,7 @@ def loops() -> None:
         ts.Grid(k=(1.0, 2.0, 2), c=(1.0, 2.0, 2)),
         ts.trainers.Lqr(n_policies=2, noise=0.1),
     )
-    ts.evaluate(ts.systems.MassSpringDamper(horizon=2.0), trainer, space, seed=0)
+    ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0)
 
 
 def boxes() -> None:

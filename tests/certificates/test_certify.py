@@ -15,7 +15,6 @@ from taskspace.certificates import (
 )
 from taskspace.certificates.lipschitz import axis_values
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.systems import MassSpringDamper
 from tests.certificates.worlds import (
     MSD,
     Sawtooth,
@@ -222,18 +221,6 @@ def test_what_is_sampled_or_given_is_never_a_proof(provenance, rates):
         assert other["grid cover"].scope == f"the {word} table"
         assert f"on the {word} table" in other["cover: lp"].why
     assert "estimate" in other["continuum cover"].why
-
-
-def test_a_finite_horizon_is_not_certified_by_the_closed_form():
-    system = MassSpringDamper(horizon=4.0)
-    space = ts.Grid(k=(1.0, 4.0, 4))
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0).table
-    policies = trainer.train(system, system.contexts(space), seed=0).policies
-    study = ts.Study.of(table, system=system, policies=policies)
-    result = certify(study, ts.Question("signed", epsilon=0.5), time_limit=1)
-    assert result["continuum cover"].kind == "estimate"
-    assert result["inner balls"].kind == "estimate"
 
 
 def test_whole_grids_are_recognised_in_any_unit_and_order():

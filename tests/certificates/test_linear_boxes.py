@@ -16,7 +16,6 @@ from taskspace.certificates.boxes.enclosures import (
     find_enclosure,
 )
 from taskspace.certificates.boxes.rigor.taylor import evaluate_tape, monomials
-from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.systems import (
     ContextAxis,
@@ -447,17 +446,6 @@ def test_units_change_no_bound():
             ).bounds(boxes)
         )
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-11)
-
-
-def test_a_finite_horizon_is_refused():
-    plant = family(lambda k: [[0, 1], [-k, -1]], horizon=5.0)
-    gains = LinearGain(np.ones((1, 1, 1, 2)))
-    with pytest.raises(InvalidInputError, match="infinite horizon"):
-        LinearEnclosure(
-            plant, gains, np.ones((1, 1)), ts.Question("floor", epsilon=0.0)
-        )
-    with pytest.raises(NoEnclosureError, match="infinite horizon"):
-        enclosure_for(plant, gains, np.ones((1, 1)), ts.Question("floor", epsilon=0.0))
 
 
 def test_who_has_no_bounds_hears_why():

@@ -6,7 +6,6 @@ from taskspace.certificates.paper.balls import check_balls, inner_radius
 from taskspace.certificates.paper.rates import local_slopes, loss_rates, rate_bounds
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
-from taskspace.systems import MassSpringDamper
 from tests.certificates.worlds import MSD, line_table, msd_enclosure, msd_family
 from tests.helpers import four_states
 
@@ -159,8 +158,6 @@ def test_what_cannot_be_had_is_refused(table):
         local_slopes(plant, gains, pair)
     with pytest.raises(InvalidInputError, match=r"2 sources .* 1 context"):
         local_slopes(plant, gains, ts.Grid(coupling=(0.1, 0.1, 1)))
-    with pytest.raises(InvalidInputError, match="differentiable closed form"):
-        local_slopes(MassSpringDamper(horizon=3.0), msd_family(SPACE), SPACE)
     with pytest.raises(InvalidInputError, match="slopes of J"):
         rate_bounds(msd_enclosure(SPACE), MSD.contexts(SPACE), 1.0, MSD.contexts(SPACE))
     with pytest.raises(InvalidInputError, match="one number for each of 42"):

@@ -66,9 +66,9 @@ def test_mistakes_in_references(system, says):
 
 
 def test_a_class_is_resolved_with_its_settings():
-    system = {"id": "taskspace.systems:MassSpringDamper", "horizon": 5.0}
+    system = {"id": "taskspace.systems:MassSpringDamper", "input_weight": 5.0}
     resolved = experiment(system=system, space={"k": [1, 2, 3]}).resolved()
-    assert resolved.system["horizon"] == 5.0
+    assert resolved.system["input_weight"] == 5.0
     assert resolved.system["position_weight"] == 10.0
     assert Experiment.from_toml(resolved.to_toml()) == resolved
 

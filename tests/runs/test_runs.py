@@ -18,7 +18,7 @@ from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.runs import Experiment, RunFolder, load_experiment, run_experiment
 from taskspace.runs import execute as execute_module
 from taskspace.runs.results import answer
-from taskspace.systems import LinearSystem
+from taskspace.systems import MassSpringDamper
 from tests.helpers import block_of, taskspace, zipped
 
 SMALL = ["space.n=8", "trainer.n_policies=3", "cover.n_repeats=10"]
@@ -198,11 +198,13 @@ def test_targets_may_differ_from_sources(tmp_path):
 
 
 def test_overrides():
-    experiment = small("ask=['signed <= 0.1', 'regret <= 0.3']", "system.horizon=4.0")
+    experiment = small(
+        "ask=['signed <= 0.1', 'regret <= 0.3']", "system.input_weight=4.0"
+    )
     assert [str(q) for q in experiment.ask] == ["signed <= 0.1", "regret <= 0.3"]
     system = experiment.built_system
-    assert isinstance(system, LinearSystem)
-    assert system.horizon == 4.0
+    assert isinstance(system, MassSpringDamper)
+    assert system.input_weight == 4.0
     only_second = small("ask.1='regret <= 7'")
     assert [q.epsilon for q in only_second.ask] == [0.2, 7.0]
     assert small("ask=cost <= 9").ask == (ts.Question("cost <= 9"),)

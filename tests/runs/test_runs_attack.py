@@ -282,7 +282,7 @@ if __name__ == '__main__':
         time.sleep(60)
 """,
     "of a function": """
-from taskspace.systems.parallel import parallel_map
+from taskspace.systems.function import parallel_map
 if __name__ == '__main__':
     parallel_map(time.sleep, [0.2] * 20, 2)
     print('ready', flush=True)

@@ -168,7 +168,7 @@ def test_no_environment_is_built_with_arguments_of_a_stranger(
     shutil.copytree(finished, path)
     text = (path / "experiment.toml").read_text()
     head, _, rest = text.partition("[system]\n")
-    system = 'id = "gymnasium:Pendulum-v1"\naxes = ["k", "c"]\n'
+    system = 'id = "gymnasium:Pendulum-v1"\naxes = {k = 1.0, c = 1.0}\n'
     system += f'arguments = {{xml_file = "{secret}"}}\n'
     text = f"{head}[system]\n{system}\n[{rest.partition(chr(10) + '[')[2]}"
     (path / "experiment.toml").write_text(text)
@@ -188,7 +188,7 @@ def test_no_environment_is_built_with_arguments_of_a_stranger(
         assert not built, words
     assert "say --trust" in refused("run", path / "experiment.toml", "--out", path)
     # Negative control: with trust it is built.
-    taskspace("run", path / "experiment.toml", "--out", tmp_path / "new", "--trust")
+    taskspace("doctor", path / "experiment.toml", "--trust")
     assert built[0]["xml_file"] == str(secret)
 
 

@@ -201,7 +201,9 @@ def test_bounds_are_not_claimed_where_the_reward_may_be_another():
         axes = [ContextAxis("gravity", 9.8)] if "apply" in options else ()
         system = GymnasiumSystem("CartPole-v1", axes, **options)
         assert system.return_bounds(np.ones((1, len(system.axes)))) is None
-    stated = GymnasiumSystem("MountainCarContinuous-v0", return_range=(-100.0, 100.0))
+    stated = GymnasiumSystem(
+        "CartPole-v1", [ContextAxis("tau", 0.02)], return_range=(-100.0, 100.0)
+    )
     assert stated.return_bounds(np.ones((2, 3))).tolist() == [[-100, 100]] * 2
     assert Dice().return_bounds(np.zeros((1, 1))) is None
 

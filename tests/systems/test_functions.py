@@ -9,12 +9,7 @@ import pytest
 import taskspace as ts
 from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
 from taskspace.policies import LinearGain
-from taskspace.systems import (
-    ContextAxis,
-    FunctionSystem,
-    PythonPolicies,
-    parallel,
-)
+from taskspace.systems import ContextAxis, FunctionSystem, PythonPolicies, function
 from tests.systems import own
 
 SPACE = ts.Grid(k=(0.1, 8.0, 5), c=(0.1, 8.0, 4))
@@ -77,8 +72,8 @@ def test_processes_are_kept_until_code_changes(monkeypatch):
     assert len(first) == 2
     assert os.getpid() not in first
     assert workers() == first
-    code = parallel._code_on_disk() | {("tests.systems.own", -1)}
-    monkeypatch.setattr(parallel, "_code_on_disk", lambda: code)
+    code = function._code_on_disk() | {("tests.systems.own", -1)}
+    monkeypatch.setattr(function, "_code_on_disk", lambda: code)
     assert not workers() & first
 
 

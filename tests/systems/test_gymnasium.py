@@ -34,17 +34,8 @@ def networks(n_in: int, n_out: int, head, n: int = 3, seed: int = 0) -> Mlp:
     )
 
 
-MUJOCO = {"InvertedPendulum-v5", "Hopper-v5"}
-
-
-def need_mujoco(name):
-    if name in MUJOCO:
-        pytest.importorskip("mujoco")
-
-
 @pytest.mark.parametrize("name", READY)
 def test_every_ready_axis_is_alive(name):
-    need_mujoco(name)
     system = GymnasiumSystem(name)
     outcomes = environment_outcomes(system.environment, n_steps=100)
     assert dead_axes(outcomes, system.axes) == []
@@ -52,7 +43,6 @@ def test_every_ready_axis_is_alive(name):
 
 @pytest.mark.parametrize("name", READY)
 def test_default_context_is_the_original_environment(name):
-    need_mujoco(name)
     system = GymnasiumSystem(name)
     row = np.array([axis.default for axis in system.axes])
     outcomes = [
@@ -60,19 +50,6 @@ def test_default_context_is_the_original_environment(name):
         for make in (system.environment, lambda _: gymnasium.make(name))
     ]
     np.testing.assert_array_equal(*outcomes)
-
-
-def test_a_model_scaled_as_a_whole_moves_as_before():
-    """Masses, damping and forces alike, and gravity as it is: the same motion."""
-    pytest.importorskip("mujoco")
-    outcomes = environment_outcomes(
-        GymnasiumSystem("InvertedPendulum-v5").environment, n_steps=20
-    )
-    before = outcomes(np.array([9.81, 1.0, 1.0, 1.0]))
-    after = outcomes(np.array([9.81, 3.0, 3.0, 3.0]))
-    np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-8)
-    other = outcomes(np.array([9.81, 3.0, 3.0, 1.0]))  # weaker for its mass
-    assert np.nanmax(np.abs(other - before)) > 1e-2
 
 
 @pytest.mark.parametrize(
@@ -165,11 +142,12 @@ def test_by_name_with_axes_from_plain_values():
     system = gymnasium_system("Pendulum-v1")
     assert system.id == "gymnasium:Pendulum-v1"
     assert [a.name for a in system.axes][:2] == ["mass", "length"]
-    # Own axes: a list, a default value, a table; defaults are read where left out.
-    named = gymnasium_system("Pendulum-v1", axes=["g", "m"], horizon=30, n_episodes=2)
+    # Own axes: a default value, or a table.
+    axes = {"g": 10.0, "m": 1.0}
+    named = gymnasium_system("Pendulum-v1", axes=axes, horizon=30, n_episodes=2)
     assert [(a.name, a.default) for a in named.axes] == [("g", 10.0), ("m", 1.0)]
     table = gymnasium_system(
-        "Pendulum-v1", axes={"gravity": {"attribute": "g", "low": 0.0}, "m": 1.0},
+        "Pendulum-v1", axes={"gravity": {"attribute": "g", "default": 10.0}, "m": 1.0},
         horizon=30, n_episodes=2,
     )  # fmt: skip
     policies = LinearGain(np.array([[[[0.0, 5.0, 1.0]]]]))
@@ -196,14 +174,12 @@ def test_by_name_with_axes_from_plain_values():
 def test_mistakes_by_name():
     with pytest.raises(InvalidInputError, match="registered id"):
         gymnasium_system("my_module:Env-v0")
-    with pytest.raises(UnknownNameError, match="Did you mean 'masscart'"):
-        gymnasium_system("CartPole-v1", axes=["mass_cart"])
     with pytest.raises(UnknownNameError, match="key of the axis g"):
         gymnasium_system("Pendulum-v1", axes={"g": {"lowest": 1.0}})
     with pytest.raises(InvalidInputError, match="must be a default value or a table"):
         gymnasium_system("Pendulum-v1", axes={"g": "ten"})
     with pytest.raises(InvalidInputError, match="needs a default"):
-        gymnasium_system("Pendulum-v1", axes=["action_space"])
+        gymnasium_system("Pendulum-v1", axes={"g": {"low": 0.0}})
     with pytest.raises(InvalidInputError, match="return_range"):
         gymnasium_system("Pendulum-v1", return_range=[0.0, -1.0])
 
@@ -311,10 +287,8 @@ def test_mistakes_are_named():
     row = np.array([1.0])
     with pytest.raises(UnknownNameError, match="Did you mean 'masscart'"):
         GymnasiumSystem("CartPole-v1", axes).environment(row)
-    with pytest.raises(UnknownNameError, match="way to apply"):
-        GymnasiumSystem("CartPole-v1", axes, apply="magic")
     for former in ("options", print):
-        with pytest.raises(InvalidInputError, match="Let make be a function"):
+        with pytest.raises(InvalidInputError, match="let make be a function"):
             GymnasiumSystem("CartPole-v1", axes, apply=former)
     with pytest.raises(UnknownNameError, match="axis in attributes"):
         GymnasiumSystem("CartPole-v1", axes, attributes={"mas": "masscart"})

@@ -258,7 +258,7 @@ def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
     system, targets = ledger.task.system, ledger.task.targets
     if not system.n_episodes:
         return scores
-    from taskspace.systems.baselines import zero_performance
+    from taskspace.systems.episodic import zero_performance
 
     if (tried := zero_performance(system, targets)) is None:
         return scores

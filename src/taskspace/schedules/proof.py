@@ -302,11 +302,6 @@ class ScheduleBounds:
                     f"The schedule varies {name}, which is no axis of {system.id}."
                 )
         default = np.array([[axis.default for axis in system.axes]])
-        if system.direct_matrix(default) is not None:
-            raise NoEnclosureError(
-                "Bounds over boxes are for plants without a direct part, but this one "
-                "has D. Add the lag of the actuator or of the sensor to its states."
-            )
         if system.is_in_rates and not schedule.structure.is_gain:
             raise NoEnclosureError(
                 "A schedule of PI or PID controllers on a plant in rates has no proof "

@@ -2,9 +2,7 @@
 
 import taskspace._util.lazy
 
-from . import baselines as baselines
 from . import cartpole as cartpole
-from . import environment as environment
 from . import episodic as episodic
 from . import function as function
 from . import gymnasium as gymnasium
@@ -13,11 +11,12 @@ from . import pendulum as pendulum
 from . import simulated as simulated
 from . import tabular as tabular
 from .base import ContextAxis as ContextAxis
+from .base import Objective as Objective
 from .base import System as System
-from .baselines import zero_performance as zero_performance
 from .cartpole import CartPole as CartPole
 from .episodic import EpisodicSystem as EpisodicSystem
 from .episodic import fresh_episodes as fresh_episodes
+from .episodic import zero_performance as zero_performance
 from .function import FunctionSystem as FunctionSystem
 from .function import PythonPolicies as PythonPolicies
 from .gymnasium import GymnasiumSystem as GymnasiumSystem
@@ -28,14 +27,13 @@ from .linear.control import controller_of as controller_of
 from .linear.controllers import Pi as Pi
 from .linear.controllers import Pid as Pid
 from .linear.family import LinearFamily as LinearFamily
-from .linear.matrices import LinearMatrices as LinearMatrices
+from .linear.family import points_family as points_family
+from .linear.kernels.lyapunov import LinearMatrices as LinearMatrices
 from .linear.msd import MassSpringDamper as MassSpringDamper
-from .linear.points import points_family as points_family
 from .linear.preiss import Quadrotor as Quadrotor
 from .linear.preiss import ScalarLqr as ScalarLqr
 from .linear.rates import RateForm as RateForm
 from .linear.rates import rate_form as rate_form
-from .objective import Objective as Objective
 from .pendulum import Pendulum as Pendulum
 from .simulated import SimulatedSystem as SimulatedSystem
 from .tabular import TabularFamily as TabularFamily

@@ -6,10 +6,11 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.environment import Environment
 from taskspace.systems.gymnasium_axes import READY
+from taskspace.systems.simulated import Environment
 
 MAX_POSITION = 2.4
 MAX_ANGLE = 12 * 2 * np.pi / 360
@@ -51,9 +52,9 @@ class CartPole(Environment):
         """One step short of the most that there is: 499 of 500."""
         return self.horizon - 1.0
 
-    def episode_bounds(self) -> tuple[float, float]:
+    def return_bounds(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
         """From one step, after which the pole has fallen, to `horizon`."""
-        return 1.0, float(self.horizon)
+        return np.tile((1.0, float(self.horizon)), (len(contexts), 1))
 
     def reset(self, key: jax.Array, context: jax.Array) -> CartPoleState:
         """All four coordinates uniform in ±0.05, in every context."""

@@ -19,13 +19,13 @@ is judged: another selection, another draw.
 import hashlib
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
-from taskspace.policies import Policy
+from taskspace.policies import Mlp, Policy
 from taskspace.systems.base import Provenance, System
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ FIRST_FRESH = 2**20
 
 FIRST_TRAINING = 2**30
 """Number of the first episode of evaluations inside a training."""
+
+Head = Literal["argmax", "clip"]
+"""How outputs of a network become actions: the largest one, or clipped to bounds."""
 
 
 class EpisodicSystem(System):
@@ -89,7 +92,7 @@ class EpisodicSystem(System):
         return None
 
     def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
-        """Return a Gymnasium environment with the physics of one context, or None.
+        """Return a Gymnasium environment with the physics of one context.
 
         Args:
             context: full context row, in the order of `axes`.
@@ -99,6 +102,13 @@ class EpisodicSystem(System):
         raise InvalidInputError(
             f"{self.id} has no Gymnasium environment; give it a method `environment`."
         )
+
+    def network_sizes(self) -> tuple[int, int, Head] | None:
+        """Return inputs, outputs and head of a network that plays it, None if unknown.
+
+        The head is `"argmax"` for discrete actions, `"clip"` for continuous ones.
+        """
+        return None
 
     @abstractmethod
     def returns(
@@ -154,20 +164,50 @@ class EpisodicSystem(System):
         Args:
             episodes: as in `returns`.
         """
-        given = range(self.n_episodes) if episodes is None else episodes
-        numbers = np.asarray(given)
-        if (
-            numbers.ndim != 1
-            or not len(numbers)
-            or numbers.dtype.kind not in "iu"
-            or numbers.min() < 0
-            or numbers.max() >= 2**31
-        ):
+        numbers = np.asarray(range(self.n_episodes) if episodes is None else episodes)
+        is_whole = numbers.ndim == 1 and numbers.size and numbers.dtype.kind in "iu"
+        if not is_whole or numbers.min() < 0 or numbers.max() >= 2**31:
             raise InvalidInputError(
                 "Episodes are numbered 0, 1, … up to 2³¹ − 1 and at least one must be "
                 f"played, but got episodes={episodes!r}."
             )
         return numbers.astype(np.int64)
+
+
+def zero_performance(
+    system: System, contexts: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+    """Return what a policy scores whose outputs are zero (the first discrete action).
+
+    At most nine contexts, spread evenly, and four episodes: enough to see whether
+    trained policies are better than that.
+
+    Args:
+        system: the tasks.
+        contexts: full context rows, shape `(target, len(axes))`.
+
+    Returns:
+        Which of the contexts were tried, ascending, and J at each of them; `None` where
+        no networks are played.
+
+    Examples:
+        >>> from taskspace.systems.cartpole import CartPole
+        >>> row = np.array([[axis.default for axis in CartPole().axes]])
+        >>> zero_performance(CartPole(), row)[1].tolist()  # always push left
+        [9.5]
+    """
+    if not isinstance(system, EpisodicSystem):
+        return None
+    if (sizes := system.network_sizes()) is None:
+        return None
+    n_in, n_out, head = sizes
+    weight = np.zeros((1, 1, n_in, n_out), np.float32)
+    zero = Mlp((weight,), (weight[:, :, 0],), head=head)
+    n_tried = min(len(contexts), 9)
+    rows = np.unique(np.linspace(0, len(contexts) - 1, n_tried).round().astype(int))
+    episodes = range(min(system.n_episodes, 4))
+    returns = system.returns(zero, contexts[rows], episodes=episodes)
+    return rows, returns[0, 0].mean(-1, dtype=float)
 
 
 def fresh_episodes(n: int, first: int = 0) -> range:

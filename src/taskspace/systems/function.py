@@ -1,17 +1,29 @@
-"""A plain Python function J(context, policy), for everything else."""
+"""A plain Python function J(context, policy), for everything else.
 
+With `workers` the work is shared among processes. New processes take seconds to start,
+so one pool is kept for the next call, until a module of the user's changes on disk: old
+code would go on working.
+"""
+
+import multiprocessing
+import os
+import pickle
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError
+from taskspace._util.processes import follow_parent
+from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.policies import Policy
 from taskspace.systems.base import ContextAxis, System
-from taskspace.systems.parallel import parallel_map
 
 Performance = Callable[[dict[str, float], Any], float]
 
@@ -59,14 +71,11 @@ class PythonPolicies(Policy):
         """Return what the one object, a function of the observation, does."""
         one = self.objects.item()
         kinds = [kind.__module__.split(".")[0] for kind in type(one).__mro__]
-        if not callable(one) or "control" in kinds:
-            more = ""
-            if "control" in kinds:
-                more = ", and calling it would give its frequency response"
+        if not callable(one) or "control" in kinds:  # its call is a frequency response
             raise InvalidInputError(
                 "A policy that acts must be a function of the observation, but got "
-                f"{type(one).__module__}.{type(one).__name__}{more}. Wrap it in a "
-                "function, e.g. lambda x: -K @ x."
+                f"{type(one).__module__}.{type(one).__name__}. Wrap it in a function, "
+                "e.g. lambda x: -K @ x."
             )
         return np.asarray(one(observation))
 
@@ -180,21 +189,8 @@ class FunctionSystem(System):
         """Return the reference at each context, None where none was given."""
         if self.reference is None:
             return None
-        best = np.empty(len(contexts))
-        for i, context in enumerate(self._named(contexts)):
-            value = self.reference(dict(context))
-            try:
-                best[i] = value
-            except (TypeError, ValueError) as error:
-                raise InvalidInputError(
-                    f"The reference must be a number, but at {context} it is {value!r}."
-                ) from error
-            if best[i] == np.inf:
-                raise InvalidInputError(
-                    f"The reference must be finite, or NaN where it is not known, but "
-                    f"at {context} it is inf."
-                )
-        return best
+        best = [_number(self.reference, row) for row in self._named(contexts)]
+        return np.array(best, np.float64)
 
     def settings(self) -> dict[str, Any]:
         """Return what can be written down: functions cannot."""
@@ -206,19 +202,126 @@ def _row(
 ) -> list[float]:
     """Return J of one policy at some contexts."""
     contexts, policy = pair
-    row = []
-    for context in contexts:
-        value = function(dict(context), policy)
-        try:
-            number = float(value)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(
-                f"The function must give a number, but at {context} it gave {value!r}."
-            ) from error
-        if np.isnan(number) or number == np.inf:
-            raise InvalidInputError(
-                "The function must give a number, −inf for a failure, but at "
-                f"{context} it gave {number}."
-            )
-        row.append(number)
+    row = [_number(function, context, policy) for context in contexts]
+    if np.isnan(row).any():
+        where = contexts[int(np.isnan(row).argmax())]
+        raise InvalidInputError(
+            "The function must give a number, −inf for a failure, but at "
+            f"{where} it gave nan."
+        )
     return row
+
+
+def _number(
+    function: Callable[..., Any], context: dict[str, float], *args: Any
+) -> float:
+    """Return what a function gives at a context: a number, not +inf."""
+    value = function(dict(context), *args)
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"The function must give a number, but at {context} it gave {value!r}."
+        ) from error
+    if number == np.inf:
+        raise InvalidInputError(
+            f"The function must give a finite number, but at {context} it gave inf."
+        )
+    return number
+
+
+def parallel_map(
+    function: Callable[[Any], Any], items: Sequence[Any], workers: int
+) -> list[Any]:
+    """`[function(item) for item in items]`, in some processes.
+
+    The processes start afresh (no fork), so a script that uses them must have its
+    own work below `if __name__ == "__main__":`. They are kept for the next call.
+
+    Args:
+        function: what to do with one item; anything that can be pickled, or with
+            `cloudpickle` (part of the extra `rl`) also lambdas and closures.
+        items: the items.
+        workers: processes; 0 works in this one.
+    """
+    if workers < 0:
+        raise InvalidInputError(f"workers >= 0 must hold, but got {workers}.")
+    if workers == 0 or len(items) < 2:
+        return [function(item) for item in items]
+    work = partial(_work, sys.path, _pack(function))
+    packed = [_pack(item) for item in items]
+    pool = kept_pool(workers, _code_on_disk())
+    try:
+        return list(pool.map(work, packed, chunksize=-(-len(items) // (8 * workers))))
+    except BrokenProcessPool as error:
+        kept_pool.cache_clear()
+        raise TaskspaceError(
+            "The worker processes ended before their work was done: a script must have "
+            'its own work below `if __name__ == "__main__":`, and memory must suffice. '
+            "workers=0 works in this process."
+        ) from error
+    except KeyboardInterrupt:  # the rest is not waited for
+        kept_pool.cache_clear()
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+
+
+@lru_cache(maxsize=1)
+def kept_pool(workers: int, code: frozenset[tuple[str, int]]) -> ProcessPoolExecutor:
+    """Return worker processes; those of the last call if nothing has changed since.
+
+    Args:
+        workers: how many.
+        code: what they may import, as it is now.
+    """
+    del code
+    return ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=follow_parent,
+        initargs=(os.getpid(),),
+    )
+
+
+def _code_on_disk() -> frozenset[tuple[str, int]]:
+    """Return imported modules that are not installed, and the times of their files."""
+    files = {
+        name: Path(getattr(module, "__file__", None) or "")
+        for name, module in list(sys.modules.items())
+    }
+    installed = (sys.prefix, sys.base_prefix)
+    return frozenset(
+        (name, path.stat().st_mtime_ns)
+        for name, path in files.items()
+        if path.is_file() and not str(path).startswith(installed)
+    )
+
+
+def _pack(work: Any) -> bytes:
+    try:
+        import cloudpickle as pickler
+    except ImportError:
+        pickler = pickle
+    try:
+        return pickler.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InvalidInputError(
+            f"This work cannot be sent to other processes: {error}. Define functions "
+            "and classes at the top of a module, install the extra 'rl' (cloudpickle), "
+            "or set workers=0."
+        ) from error
+
+
+def _work(path: list[str], function: bytes, item: bytes) -> Any:
+    """Do the work on one item; an error that cannot travel becomes a sentence."""
+    sys.path.extend(place for place in path if place not in sys.path)
+    try:
+        return pickle.loads(function)(pickle.loads(item))
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            raise TaskspaceError(f"{type(error).__name__}: {error}") from None
+        raise

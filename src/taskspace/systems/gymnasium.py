@@ -13,6 +13,7 @@ space). A context that is set afterwards does not reach them, unless they are in
 `derived`; `taskspace doctor` finds axes that are dead for this reason.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
@@ -24,10 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameError
 from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.episodic import EpisodicSystem
-from taskspace.systems.function import each_policy
+from taskspace.systems.episodic import EpisodicSystem, Head
+from taskspace.systems.function import each_policy, parallel_map
 from taskspace.systems.gymnasium_axes import READY, ReadyAxes
-from taskspace.systems.parallel import parallel_map
 
 if TYPE_CHECKING:
     import gymnasium
@@ -100,14 +100,12 @@ class GymnasiumSystem(EpisodicSystem):
                     f"{', '.join(READY)}, but got make={self.make!r}."
                 )
             object.__setattr__(self, "context_axes", READY[str(self.make)].axes)
-        if callable(self.apply) or self.apply == "options":
+        if self.apply not in APPLY:
             raise InvalidInputError(
-                "apply must be 'attributes' or 'arguments', but got "
-                f"{self.apply!r}. Let make be a function that takes the context as "
+                f"apply must be 'attributes' or 'arguments', but got {self.apply!r}. "
+                "For anything else let make be a function that takes the context as "
                 "arguments and builds the environment, with apply='arguments'."
             )
-        if self.apply not in APPLY:
-            raise UnknownNameError("way to apply a context", self.apply, APPLY)
         own = f"gymnasium:{self.make}" if isinstance(self.make, str) else self.id
         object.__setattr__(self, "id", self.name or own)
         known = [axis.name for axis in self.context_axes]
@@ -122,7 +120,7 @@ class GymnasiumSystem(EpisodicSystem):
 
     @property
     def _ready(self) -> ReadyAxes | None:
-        """How the axes of `READY` are applied, where the axes are these."""
+        """The entry of `READY` whose axes these are, None where they are others."""
         ready = READY.get(self.make) if isinstance(self.make, str) else None
         if ready is None or self.apply != "attributes" or self.attributes:
             return None
@@ -136,22 +134,20 @@ class GymnasiumSystem(EpisodicSystem):
         your own make or change the environment.
         """
         plain = ("horizon", "n_episodes", "episode_seed", "workers")
-        values = {name: getattr(self, name) for name in plain}
+        values: dict[str, Any] = {name: getattr(self, name) for name in plain}
         if self.return_range is not None:
             values["return_range"] = list(self.return_range)
         if self.arguments:
             values["arguments"] = dict(self.arguments)
         ready = self._ready
-        if ready is None or self.axes != ready.axes:
-            values["axes"] = {a.name: self._axis_settings(a) for a in self.axes}
         if ready is None:
             values["apply"] = self.apply
-        return values
-
-    def _axis_settings(self, axis: ContextAxis) -> dict[str, Any]:
-        values = {key: value for key, value in asdict(axis).items() if key != "name"}
-        if axis.name in self.attributes:
-            values["attribute"] = self.attributes[axis.name]
+        if ready is None or self.axes != ready.axes:
+            values["axes"] = tables = {axis.name: asdict(axis) for axis in self.axes}
+            for name, table in tables.items():
+                del table["name"]
+                if name in self.attributes:
+                    table["attribute"] = self.attributes[name]
         return values
 
     def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
@@ -163,20 +159,41 @@ class GymnasiumSystem(EpisodicSystem):
         """
         names = [axis.name for axis in self.axes]
         values = np.asarray(context, float).tolist()
-        named = dict(zip(names, values, strict=True))
+        ready = self._ready
+        attributes = self.attributes if ready is None else ready.attributes
+        named = {
+            attributes.get(name, name): value
+            for name, value in zip(names, values, strict=True)
+        }
         arguments = {**self.arguments, **kwargs}
         if self.apply == "arguments":
-            arguments |= {self.attributes.get(n, n): v for n, v in named.items()}
+            arguments |= named
         environment = make_environment(self.make, arguments, self.horizon)
-        if self._ready is not None:
-            self._ready.apply(environment, named)
-        elif self.apply == "attributes":
-            for name, value in named.items():
-                path = self.attributes.get(name, name)
-                _set_attribute(environment.unwrapped, path, value)
-        for name, function in self.derived.items():
-            _set_attribute(environment.unwrapped, name, function(environment.unwrapped))
+        physics = environment.unwrapped
+        if self.apply == "attributes":
+            for path, value in named.items():
+                _set_attribute(physics, path, value)
+        derived = {**(ready.derived if ready else {}), **self.derived}
+        for name, function in derived.items():
+            _set_attribute(physics, name, function(physics))
         return environment
+
+    def network_sizes(self) -> tuple[int, int, Head]:
+        """Return inputs, outputs and head of a network that plays the environment."""
+        from gymnasium.spaces import Box, Discrete
+
+        environment = self.environment([axis.default for axis in self.axes])
+        seen, acts = environment.observation_space, environment.action_space
+        environment.close()
+        if not isinstance(seen, Box) or not isinstance(acts, Box | Discrete):
+            raise InvalidInputError(
+                "Networks need Box observations and Box or Discrete actions, but the "
+                f"environment has {seen} and {acts}."
+            )
+        n_in = math.prod(seen.shape)
+        if isinstance(acts, Discrete):
+            return n_in, int(acts.n), "argmax"
+        return n_in, math.prod(acts.shape), "clip"
 
     def return_bounds(
         self, contexts: NDArray[np.float64]
@@ -189,9 +206,7 @@ class GymnasiumSystem(EpisodicSystem):
         if self.return_range is not None:
             return np.tile(np.asarray(self.return_range, float), (len(contexts), 1))
         ready = self._ready
-        if ready is None or ready.bounds is None:
-            return None
-        if self.arguments or self.derived:  # they may change the reward
+        if ready is None or self.arguments or self.derived:  # they may change rewards
             return None
         names = [axis.name for axis in self.axes]
         rows = [dict(zip(names, row, strict=True)) for row in contexts.tolist()]
@@ -217,25 +232,28 @@ class GymnasiumSystem(EpisodicSystem):
         """
         members, shape = each_policy(policies)
         numbers = self.episode_numbers(episodes)
-        work = [(row, members) for row in np.asarray(contexts, float)]
-        play = partial(_play_context, self, numbers)
-        played = parallel_map(play, work, self.workers)
-        stack = np.stack(played).reshape(len(contexts), *shape, len(numbers))
-        return np.moveaxis(stack, 0, 2).astype(np.float32)
+        played = self._played([(row, members) for row in contexts], numbers)
+        stack = played.reshape(len(contexts), *shape, len(numbers))
+        return np.moveaxis(stack, 0, 2)
 
     def home_performance(
         self, policies: Policy, contexts: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Mean return of every policy at its own source, dims `(source, policy)`."""
-        members, shape = each_policy(policies)
-        work = [
-            (row, members[i * shape[1] : (i + 1) * shape[1]])
-            for i, row in enumerate(np.asarray(contexts, float))
-        ]
-        play = partial(_play_context, self, self.episode_numbers(None))
+        members, (_, n) = each_policy(policies)
+        work = [(row, members[i * n : (i + 1) * n]) for i, row in enumerate(contexts)]
+        played = self._played(work, self.episode_numbers(None))
+        return played.mean(-1, dtype=np.float64)
+
+    def _played(
+        self,
+        work: Sequence[tuple[NDArray[np.float64], Sequence[Any]]],
+        episodes: NDArray[np.int64],
+    ) -> NDArray[np.float32]:
+        """Return sums of rewards, dims `(context, policy, episode)`."""
+        play = partial(_play_context, self, episodes)
         played = parallel_map(play, work, self.workers)
-        returns = np.stack(played).astype(np.float32)  # as in `performance`
-        return returns.mean(-1, dtype=np.float64)
+        return np.stack(played).astype(np.float32)
 
 
 def make_environment(
@@ -262,7 +280,7 @@ def make_environment(
 def gymnasium_system(
     env_id: str,
     *,
-    axes: Mapping[str, Any] | Sequence[str] | None = None,
+    axes: Mapping[str, Any] | None = None,
     apply: str = "attributes",
     arguments: Mapping[str, Any] | None = None,
     horizon: int = 500,
@@ -277,11 +295,10 @@ def gymnasium_system(
 
     Args:
         env_id: an id of Gymnasium, e.g. `"Pendulum-v1"`.
-        axes: the context axes, by name: a default value, or a table with any of
-            `default`, `unit`, `low`, `high`, `low_open`, `description`, and
-            `attribute` (where the name differs). A default that is left out is read
-            from the environment; names alone may be a list. Not needed for the ids
-            in `READY`, whose axes keep their meaning when they are named.
+        axes: the context axes, by name: a default value, or a table with `default` and
+            any of `unit`, `low`, `high`, `low_open`, `description`, and `attribute`
+            (where the name differs). Not needed for the ids in `READY`, whose axes keep
+            their meaning when they are named.
         apply: `"attributes"` of the unwrapped environment, or `"arguments"` of
             `gymnasium.make`.
         arguments: further arguments for making an environment.
@@ -292,7 +309,7 @@ def gymnasium_system(
         return_range: smallest and largest return of an episode, if known.
 
     Examples:
-        >>> system = gymnasium_system("Pendulum-v1", axes=["g"], horizon=200)
+        >>> system = gymnasium_system("Pendulum-v1", axes={"g": 10.0}, horizon=200)
         >>> system.id, system.axes[0].default
         ('gymnasium:Pendulum-v1', 10.0)
     """
@@ -302,12 +319,19 @@ def gymnasium_system(
             f"'gymnasium:Pendulum-v1', but got 'gymnasium:{env_id}'. For a module of "
             "your own make a GymnasiumSystem and name it as package.module:object."
         )
-    given = {} if axes is None else axes
-    if not isinstance(given, Mapping):
-        given = {name: {} for name in given}
-    tables = {name: _axis_table(name, value) for name, value in given.items()}
+    if not isinstance(axes or {}, Mapping):
+        raise InvalidInputError(
+            f"axes must be a table of names and default values, but got {axes!r}."
+        )
+    bounds = None
+    if return_range is not None:
+        if len(return_range) != 2 or not return_range[0] < return_range[1]:
+            raise InvalidInputError(
+                f"return_range must be [smallest, largest], but got {return_range!r}."
+            )
+        bounds = float(return_range[0]), float(return_range[1])
+    tables = {name: _axis_table(name, value) for name, value in (axes or {}).items()}
     attributes = {n: t.pop("attribute") for n, t in tables.items() if "attribute" in t}
-    further = dict(arguments or {})
     ready = READY.get(env_id)
     if ready and not attributes and set(tables) <= {axis.name for axis in ready.axes}:
         found = [replace(axis, **tables.get(axis.name, {})) for axis in ready.axes]
@@ -315,76 +339,48 @@ def gymnasium_system(
     else:
         for name, table in tables.items():
             if "default" not in table:
-                path = attributes.get(name, name)
-                table["default"] = _default(env_id, further, name, path)
+                raise InvalidInputError(f"The axis {name!r} needs a default.")
         found = [ContextAxis(name, **table) for name, table in tables.items()]
     return GymnasiumSystem(
         env_id,
         found,
         apply=apply,
         attributes=attributes,
-        arguments=further,
+        arguments=dict(arguments or {}),
         horizon=horizon,
         n_episodes=n_episodes,
         episode_seed=episode_seed,
         workers=workers,
-        return_range=None if return_range is None else _pair(return_range),
+        return_range=bounds,
     )
 
 
 def _axis_table(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return {"default": float(value)}
-    known = [f.name for f in fields(ContextAxis) if f.name != "name"]
+    known = [f.name for f in fields(ContextAxis) if f.name != "name"] + ["attribute"]
     if not isinstance(value, Mapping):
         raise InvalidInputError(
             f"The axis {name!r} must be a default value or a table with some of "
-            f"{', '.join([*known, 'attribute'])}, but got {value!r}."
+            f"{', '.join(known)}, but got {value!r}."
         )
     for key in value:
-        if key not in (*known, "attribute"):
+        if key not in known:
             raise UnknownNameError(f"key of the axis {name}:", key, known)
     return dict(value)
-
-
-def _pair(values: Sequence[float]) -> tuple[float, float]:
-    if len(values) != 2 or not values[0] < values[1]:
-        raise InvalidInputError(
-            f"return_range must be [smallest, largest], but got {list(values)}."
-        )
-    return float(values[0]), float(values[1])
-
-
-def _default(env_id: str, arguments: dict[str, Any], name: str, path: str) -> float:
-    """Return the value that an environment has by itself."""
-    environment = make_environment(env_id, arguments, 1)
-    value: Any = environment.unwrapped
-    for part in path.split("."):
-        value = _attribute(value, part)
-    environment.close()
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"The axis {name!r} needs a default: {path} of {env_id} is {value!r}."
-        ) from error
 
 
 def _set_attribute(physics: Any, path: str, value: Any) -> None:
     """Set an attribute that is there; a misspelt one would have no effect."""
     *way, last = path.split(".")
-    for part in way:
-        physics = _attribute(physics, part)
-    _attribute(physics, last)
+    for part in (*way, last):
+        if not hasattr(physics, part):
+            known = [name for name in dir(physics) if not name.startswith("_")]
+            kind = type(physics).__name__
+            raise UnknownNameError(f"attribute of {kind}", part, known)
+        if part is not last:
+            physics = getattr(physics, part)
     setattr(physics, last, value)
-
-
-def _attribute(physics: Any, name: str) -> Any:
-    if not hasattr(physics, name):
-        known = [n for n in dir(physics) if not n.startswith("_")]
-        kind = type(physics).__name__
-        raise UnknownNameError(f"attribute of {kind}", name, known)
-    return getattr(physics, name)
 
 
 def _play_context(
@@ -398,19 +394,15 @@ def _play_context(
     environments = [system.environment(context) for _ in range(side_by_side)]
     totals = np.empty((len(policies), len(episodes)))
     for i, policy in enumerate(policies):
-        batched = _batched(policy, environments[0])
-        for first in range(0, len(episodes), side_by_side):
-            some = slice(first, first + side_by_side)
-            numbers = episodes[some].tolist()
-            if batched is not None:
-                totals[i, some] = _play(system, environments, numbers, batched)
-                continue
-            # One episode after the other: the policy may have a memory.
-            for e, number in enumerate(numbers, first):
-                if hasattr(policy, "reset"):
-                    policy.reset()
-                act = partial(_one, policy)
-                totals[i, e] = _play(system, environments[:1], [number], act)[0]
+        act = _batched(policy, environments[0].action_space)
+        # A function may have a memory: its episodes are played one after the other.
+        at_once = 1 if act is None else side_by_side
+        for first in range(0, len(episodes), at_once):
+            some = slice(first, first + at_once)
+            if act is None and hasattr(policy, "reset"):
+                policy.reset()
+            alone = act or (lambda seen, policy=policy: [policy(seen[0])])
+            totals[i, some] = _play(system, environments, episodes[some], alone)
     for environment in environments:
         environment.close()
     return np.where(np.isnan(totals), -np.inf, totals)
@@ -419,13 +411,13 @@ def _play_context(
 def _play(
     system: GymnasiumSystem,
     environments: Sequence[Any],
-    episodes: Sequence[int],
+    episodes: NDArray[np.int64],
     act: Callable[[list[Any]], Any],
 ) -> NDArray[np.float64]:
     """Return sums of rewards of some episodes that are stepped side by side."""
     seen = [
         environment.reset(seed=system.episode_seed + number)[0]
-        for environment, number in zip(environments, episodes, strict=False)
+        for environment, number in zip(environments, episodes.tolist(), strict=False)
     ]
     total = np.zeros(len(episodes))
     alive = list(range(len(episodes)))
@@ -443,15 +435,9 @@ def _play(
     return total
 
 
-def _one(policy: Any, observations: list[Any]) -> list[Any]:
-    return [policy(observation) for observation in observations]
-
-
-def _batched(policy: Any, environment: Any) -> Callable[[list[Any]], Any] | None:
-    """Actions at many observations in one call, where the policy can do that."""
+def _batched(policy: Any, space: Any) -> Callable[[list[Any]], Any] | None:
+    """Return a function from observations to actions, None for a plain callable."""
     from gymnasium.spaces import Box
-
-    space = environment.action_space
 
     def fit(actions: NDArray[Any]) -> Any:
         if isinstance(space, Box):

@@ -9,8 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.environment import Environment
-from taskspace.systems.gymnasium_axes import MAX_SPEED, READY, pendulum_bounds
+from taskspace.systems.gymnasium_axes import (
+    PENDULUM_SPEED,
+    READY,
+    pendulum_bounds,
+)
+from taskspace.systems.simulated import Environment
 
 
 class PendulumState(NamedTuple):
@@ -69,7 +73,7 @@ class Pendulum(Environment):
         acceleration = 1.5 * gravity / length * jnp.sin(theta)
         acceleration += 3 / (mass * length**2) * torque
         speed = theta_dot + acceleration * time_step
-        speed = jnp.clip(speed, -MAX_SPEED, MAX_SPEED)
+        speed = jnp.clip(speed, -PENDULUM_SPEED, PENDULUM_SPEED)
         new = PendulumState(theta + speed * time_step, speed)
         return new, -cost, jnp.zeros_like(theta, bool)
 

@@ -6,16 +6,20 @@ plays every policy at every context. JAX is imported when episodes are played.
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Mlp, Policy
-from taskspace.systems.episodic import EpisodicSystem
+from taskspace.systems.base import ContextAxis
+from taskspace.systems.episodic import EpisodicSystem, Head
+from taskspace.systems.gymnasium import GymnasiumSystem
 
 if TYPE_CHECKING:
+    import gymnasium
     import jax
 
 
@@ -71,6 +75,11 @@ class SimulatedSystem(EpisodicSystem):
             state: a state of the environment.
             context: context of this environment, shape `(len(axes),)`.
         """
+
+    def network_sizes(self) -> tuple[int, int, Head]:
+        """Return inputs, outputs and head of a network that plays it."""
+        n_out = self.n_actions or self.action_size
+        return self.n_observations, n_out, "argmax" if self.n_actions else "clip"
 
     def returns(
         self,
@@ -140,3 +149,40 @@ class SimulatedSystem(EpisodicSystem):
                 f"{got[0]} inputs, {got[1]} outputs and the head {policies.head!r}."
             )
         return policies
+
+
+@dataclass(frozen=True)
+class Environment(SimulatedSystem):
+    """A simulated system with the usual settings.
+
+    Args:
+        horizon: steps after which an episode is cut.
+        n_episodes: episodes that make up one performance.
+        episode_seed: seed of the initial states.
+    """
+
+    horizon: int = 500
+    n_episodes: int = 32
+    episode_seed: int = 0
+
+    context_axes: ClassVar[tuple[ContextAxis, ...]]
+    """The axes, in the order of a context."""
+    gymnasium_id: ClassVar[str | None] = None
+    """Gymnasium's name of an environment with the same axes and physics."""
+
+    @property
+    def axes(self) -> tuple[ContextAxis, ...]:
+        """The context axes."""
+        return self.context_axes
+
+    def environment(self, context: ArrayLike, **kwargs: Any) -> "gymnasium.Env":
+        """Return Gymnasium's environment with the physics of one context.
+
+        Args:
+            context: full context row, in the order of `axes`.
+            kwargs: passed on to `gymnasium.make`.
+        """
+        if self.gymnasium_id is None:
+            return super().environment(context, **kwargs)
+        system = GymnasiumSystem(self.gymnasium_id, horizon=self.horizon)
+        return system.environment(context, **kwargs)

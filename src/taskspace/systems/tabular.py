@@ -64,12 +64,12 @@ class TabularFamily(System):
 
     def __post_init__(self):
         values = np.array(self.values, np.float64).reshape(-1)
-        if not len(values) or len(np.unique(values)) < len(values):
+        n = len(values)
+        if not n or len(np.unique(values)) < n:
             raise InvalidInputError(
                 "values must be different numbers, one per context, but got "
                 f"{np.asarray(self.values).tolist()}."
             )
-        n = len(values)
         rewards = _per_context("rewards", self.rewards, 2, n)
         n_states, n_actions = rewards.shape[1:]
         transitions = _per_context("transitions", self.transitions, 3, n)
@@ -87,46 +87,32 @@ class TabularFamily(System):
             if (array < 0).any() or (abs(array.sum(-1) - 1) > SUM_TOLERANCE).any():
                 raise InvalidInputError(
                     f"{symbol} must hold probabilities that sum to 1, but the sums "
-                    f"range from {array.sum(-1).min()} to {array.sum(-1).max()} and "
-                    f"the smallest entry is {array.min()}."
+                    f"range from {array.sum(-1).min()} to {array.sum(-1).max()}."
                 )
-        if (self.discount is None) == (self.horizon is None):
+        discount, horizon = self.discount, self.horizon
+        if (discount is None) == (horizon is None):
             raise InvalidInputError(
                 "Exactly one of discount and horizon must be given, but got "
-                f"discount={self.discount}, horizon={self.horizon}."
+                f"discount={discount}, horizon={horizon}."
             )
-        if self.discount is not None and not 0 <= self.discount < 1:
+        if discount is not None and not 0 <= discount < 1:
+            raise InvalidInputError(f"0 <= discount < 1 must hold, but got {discount}.")
+        if horizon is not None and (horizon < 1 or int(horizon) != horizon):
             raise InvalidInputError(
-                f"0 <= discount < 1 must hold, but got {self.discount}. For a sum of "
-                "rewards over finitely many steps give horizon."
+                f"horizon must be a whole number >= 1, but got {horizon}."
             )
-        if self.horizon is not None and (
-            self.horizon < 1 or int(self.horizon) != self.horizon
-        ):
-            raise InvalidInputError(
-                f"horizon must be a whole number >= 1, but got {self.horizon}."
-            )
-        for field_name, array in (
-            ("values", values),
-            ("transitions", transitions),
-            ("rewards", rewards),
-            ("start", start),
-        ):
+        arrays = {"transitions": transitions, "rewards": rewards, "start": start}
+        for name, array in (("values", values), *arrays.items()):
             array.flags.writeable = False
-            object.__setattr__(self, field_name, array)
+            object.__setattr__(self, name, array)
 
     @property
     def axes(self) -> tuple[ContextAxis, ...]:
         """One axis, `theta`, that takes the given values."""
         values = np.asarray(self.values)
+        first, low, high = (float(x) for x in (values[0], values.min(), values.max()))
         return (
-            ContextAxis(
-                "theta",
-                float(values[0]),
-                low=float(values.min()),
-                high=float(values.max()),
-                description="which MDP",
-            ),
+            ContextAxis("theta", first, low=low, high=high, description="which MDP"),
         )
 
     @property
@@ -141,17 +127,13 @@ class TabularFamily(System):
 
     def numbers(self, contexts: NDArray[np.float64]) -> NDArray[np.intp]:
         """Return the number of the MDP of each context row."""
-        values = np.asarray(self.values)
-        order = np.argsort(values)
-        place = np.searchsorted(values[order], contexts[:, 0])
-        found = order[np.minimum(place, len(values) - 1)]
-        wrong = values[found] != contexts[:, 0]
-        if wrong.any():
+        same = np.asarray(self.values) == contexts[:, :1]
+        for theta in contexts[~same.any(1), 0][:1]:
             raise InvalidInputError(
-                f"theta must be one of the {len(values)} values of the family, but got "
-                f"theta={contexts[wrong][0, 0]:g}."
+                f"theta must be one of the {same.shape[1]} values of the family, but "
+                f"got theta={theta:g}."
             )
-        return found
+        return same.argmax(1)
 
     def performance(
         self, policies: Policy, contexts: NDArray[np.float64]
@@ -202,28 +184,24 @@ class TabularFamily(System):
 
     def settings(self) -> dict[str, Any]:
         """Everything, as nested lists."""
+        given = super().settings()
         return {
-            "values": np.asarray(self.values).tolist(),
-            "transitions": np.asarray(self.transitions).tolist(),
-            "rewards": np.asarray(self.rewards).tolist(),
-            "start": np.asarray(self.start).tolist(),
-            "discount": self.discount,
-            "horizon": self.horizon,
-            "name": self.name,
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in given.items()
         }
 
     def _probabilities(self, policies: Policy) -> NDArray[np.float64]:
+        wanted = f"{self.n_states} states and {self.n_actions} actions"
         if not isinstance(policies, TabularPolicy):
             raise InvalidInputError(
-                "A tabular family evaluates TabularPolicy stacks, but got "
+                f"A tabular family takes TabularPolicy stacks with {wanted}, but got "
                 f"{type(policies).__name__}."
             )
         shape = policies.probabilities.shape
         if len(shape) != 4 or shape[2:] != (self.n_states, self.n_actions):
             raise InvalidInputError(
                 "A stack must have dims (source, policy, state, action) with "
-                f"{self.n_states} states and {self.n_actions} actions, but has shape "
-                f"{shape}."
+                f"{wanted}, but has shape {shape}."
             )
         return policies.probabilities
 

@@ -21,9 +21,8 @@ from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.spaces import Grid
-from taskspace.testing.checks import Check, assert_all, first_problems
 
-__all__ = ["assert_exporter", "check_exporter"]
+__all__ = ["check_exporter"]
 
 N_POLICIES = 4
 N_STATES = 2
@@ -39,8 +38,8 @@ def check_exporter(
     policies: Policy | None = None,
     weaker: bool = False,
     **options: Any,
-) -> list[Check]:
-    """Return what holds of an exporter: `policy`, `status` and `action`.
+) -> None:
+    """Assert that an export gives the policies, statuses and actions of its library.
 
     It writes libraries on a grid, in boxes and around scattered points, which refuse
     or clamp what lies outside, and runs each at some hundred contexts. A library that
@@ -57,12 +56,13 @@ def check_exporter(
             what was proven (rounded gains, say).
         options: further keywords of the exporter.
     """
-    found: list[tuple[str, str]] = []
-    n_tried, refused = 0, ""
-    for name, library in _libraries(policies or _gains()):
-        contexts = _contexts(library)
+    if policies is None:
         rng = np.random.default_rng(0)
-        seen = rng.standard_normal((len(contexts), N_STATES))
+        policies = LinearGain(rng.standard_normal((N_POLICIES, 1, N_STATES)))
+    n_tried, refused = 0, ""
+    for name, library in _libraries(policies):
+        contexts = _contexts(library)
+        seen = np.random.default_rng(0).standard_normal((len(contexts), N_STATES))
         with tempfile.TemporaryDirectory() as parent:
             try:
                 folder = write(library, Path(parent) / "export", **options)
@@ -71,29 +71,8 @@ def check_exporter(
                 continue
             got = run(folder, contexts, seen)
         n_tried += 1
-        for check, problem in _problems(library, contexts, seen, got, weaker):
-            found.append((check, f"{name}: {problem}"))
-    if not n_tried:
-        said = f"The exporter refused every library. The last one: {refused}"
-        return [Check("policy", False, said)]
-    fine = f"That of the library at every context, in {n_tried} libraries."
-    return first_problems(("policy", "status", "action"), found, fine)
-
-
-def assert_exporter(write: Callable[..., Path], run: Run, **options: Any) -> None:
-    """Raise an AssertionError that says where an export differs from its library.
-
-    Args:
-        write: the exporter.
-        run: runs what it wrote, see `check_exporter`.
-        options: as in `check_exporter`.
-    """
-    assert_all(check_exporter(write, run, **options))
-
-
-def _gains() -> LinearGain:
-    rng = np.random.default_rng(0)
-    return LinearGain(rng.standard_normal((N_POLICIES, 1, N_STATES)))
+        _compare(library, contexts, seen, got, name, weaker)
+    assert n_tried, f"policy: The exporter refused every library. The last: {refused}"
 
 
 def _libraries(policies: Policy) -> Iterator[tuple[str, PolicyLibrary]]:
@@ -154,43 +133,38 @@ def _contexts(library: PolicyLibrary) -> Array:
     return np.concatenate([drawn, exact, *ends, odd])
 
 
-def _problems(
+def _compare(
     library: PolicyLibrary,
     contexts: Array,
     seen: Array,
     got: tuple[Any, Any, Any],
+    name: str,
     weaker: bool,
-) -> Iterator[tuple[str, str]]:
-    """Yield each check that fails, and where."""
+) -> None:
+    """Assert that an export did what the library does at each context."""
     chosen = library.select(contexts)
     policy, status = np.asarray(chosen.policy), np.asarray(chosen.status)
-    found_policy, found_status, found_action = (
-        None if x is None else np.asarray(x) for x in got
-    )
-    wrong = np.flatnonzero(found_policy != policy)
-    if len(wrong):
-        i = wrong[0]
-        yield (
-            "policy",
-            f"at {contexts[i].tolist()} the library uses policy {policy[i]}, the "
-            f"export {np.asarray(found_policy)[i]}.",
+    found_policy, found_status = (np.asarray(x) for x in got[:2])
+    for i in np.flatnonzero(found_policy != policy)[:1]:
+        raise AssertionError(
+            f"policy: {name}: at {contexts[i].tolist()} the library uses policy "
+            f"{policy[i]}, the export {found_policy[i]}."
         )
-    assert found_status is not None
     differs = found_status != status
     if weaker:
-        is_weaker = status == Status.GUARANTEED
-        differs &= ~(is_weaker & (found_status == Status.ESTIMATED))
-    if differs.any():
-        i = np.flatnonzero(differs)[0]
+        differs &= (status != Status.GUARANTEED) | (found_status != Status.ESTIMATED)
+    for i in np.flatnonzero(differs)[:1]:
         said, known = (Status(int(x[i])).name for x in (found_status, status))
-        yield (
-            "status",
-            f"at {contexts[i].tolist()} the library says {known}, the export {said}.",
+        raise AssertionError(
+            f"status: {name}: at {contexts[i].tolist()} the library says {known}, the "
+            f"export {said}."
         )
-    if found_action is not None and library.policies is not None:
-        served = policy >= 0
-        wanted = np.asarray(library.act_as(policy[served], seen[served]))
-        actions = found_action.reshape(len(contexts), -1)[served]
-        apart = np.abs(actions - wanted.reshape(len(wanted), -1))
-        if not (apart <= 1e-5 * (1 + np.abs(wanted).max(initial=0))).all():
-            yield "action", f"actions differ by up to {np.nanmax(apart):g}."
+    if got[2] is None:
+        return
+    served = policy >= 0
+    wanted = np.asarray(library.act_as(policy[served], seen[served]))
+    actions = np.asarray(got[2]).reshape(len(contexts), -1)[served]
+    apart = np.abs(actions - wanted.reshape(len(wanted), -1))
+    assert (apart <= 1e-5 * (1 + np.abs(wanted).max(initial=0))).all(), (
+        f"action: {name}: actions differ by up to {np.nanmax(apart):g}."
+    )

@@ -1,4 +1,4 @@
-"""What a system and a trainer must satisfy; `taskspace doctor` prints these checks.
+"""What systems, trainers and policies must satisfy; `taskspace doctor` prints it.
 
 A simulator that computes a derived quantity once (a total mass, an inertia) and is
 then given another parameter goes on with the old one. Gymnasium's CartPole under CARL
@@ -11,10 +11,13 @@ a flipped reward learns the wrong thing perfectly well.
 """
 
 import math
+import pickle
+import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,27 +25,27 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace.errors import TaskspaceError
-from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy
+from taskspace.performance.blocks import BlockFolder, Layout
+from taskspace.performance.work import Block, TrainedBlock
+from taskspace.policies import LinearGain, Mlp, Policy, TabularPolicy, check_storable
+from taskspace.spaces import Space
 from taskspace.systems.base import ContextAxis, System
-from taskspace.systems.baselines import network_sizes
 from taskspace.systems.episodic import EpisodicSystem
 from taskspace.systems.function import FunctionSystem, PythonPolicies
 from taskspace.systems.gymnasium import GymnasiumSystem
 from taskspace.systems.linear import LinearSystem
-from taskspace.systems.simulated import SimulatedSystem
 from taskspace.systems.tabular import TabularFamily
-from taskspace.testing.checks import Check, assert_all
 from taskspace.trainers import Lqr, Trainer
-from taskspace.trainers.base import shortened
+from taskspace.trainers.base import Trained, shortened
 
 __all__ = [
-    "assert_system",
-    "check_environment",
+    "Check",
+    "check_policy",
     "check_system",
+    "check_trainer",
     "dead_axes",
     "environment_outcomes",
-    "random_policies",
-    "system_outcomes",
+    "system_checks",
 ]
 
 LONG_TRAINING = 60.0
@@ -56,49 +59,61 @@ MOVES = (0.1, -0.5, 1.0, -0.9, 9.0, -0.99)
 
 Outcomes = Callable[[Array], NDArray[Any]]
 """What happens in a context, from starts and actions that do not depend on it."""
-Verdict = tuple[bool | None, str]
-"""`ok` and `detail` of a `Check`."""
 
 
-def assert_system(
-    system: System, trainer: Trainer | None = None, **options: Any
+@dataclass(frozen=True)
+class Check:
+    """What a check found.
+
+    Args:
+        check: its name.
+        ok: whether it holds; `None` where that was not checked.
+        detail: one sentence with the numbers, and what to do if it does not hold or
+            was not checked.
+    """
+
+    check: str
+    ok: bool | None
+    detail: str
+
+
+class _SkipError(Exception):
+    """A check that lacks what it needs."""
+
+
+def check_system(
+    system: System, trainer: Trainer | None = None, *, context: Array | None = None
 ) -> None:
-    """Raise an AssertionError that lists every check that fails.
+    """Assert that a system and its trainer pass every check of `taskspace doctor`.
 
     What cannot be checked (no trainer, no examples) is passed over.
 
     Args:
         system: the system.
         trainer: a trainer for it, if there is one.
-        options: as in `check_system`.
+        context: full context row to start from; the defaults of the axes if left out.
     """
-    assert_all(check_system(system, trainer, **options))
+    checks = system_checks(system, trainer, context=context)
+    failed = [f"{c.check}: {c.detail}" for c in checks if c.ok is False]
+    assert not failed, "\n".join(failed)
 
 
-def check_system(
-    system: System,
-    trainer: Trainer | None = None,
-    *,
-    seed: int = 0,
-    context: Array | None = None,
+def system_checks(
+    system: System, trainer: Trainer | None = None, *, context: Array | None = None
 ) -> list[Check]:
-    """Return all checks of a system and, if one is given or suits it, a trainer.
+    """Return what `taskspace doctor` finds out about a system and a trainer.
 
     Args:
         system: the system.
         trainer: makes policies to try; by default LQR for linear systems. One with
             a `total_steps` is tried with 20,000 at most.
-        seed: seed of everything random here.
         context: full context row to start from; the defaults of the axes if left out.
 
     Returns:
         One `Check` each: `shapes`, `axes alive`, `deterministic`, `larger is better`
         and `trainer`.
     """
-    if trainer is None and isinstance(system, LinearSystem):
-        trainer = Lqr()
-    row = _defaults(system.axes) if context is None else np.asarray(context, np.float64)
-    trial = _Trial(system, trainer, row, seed)
+    trial = _Trial(system, trainer, context)
     checks = {
         "shapes": _shapes,
         "axes alive": _axes_alive,
@@ -109,40 +124,14 @@ def check_system(
     found = []
     for name, check in checks.items():
         try:
-            found.append(Check(name, *check(trial)))
+            found.append(Check(name, True, check(trial)))
+        except _SkipError as reason:
+            found.append(Check(name, None, f"Skipped: {reason}"))
+        except (AssertionError, TaskspaceError) as problem:
+            found.append(Check(name, False, str(problem)))
         except Exception as error:
-            ours = isinstance(error, TaskspaceError)
-            kind = "" if ours else f"{type(error).__name__}: "
-            found.append(Check(name, False, f"{kind}{error}"))
+            found.append(Check(name, False, f"{type(error).__name__}: {error}"))
     return found
-
-
-def check_environment(
-    make: Callable[[Array], Any], axes: Sequence[ContextAxis], *, n_steps: int = 100
-) -> list[Check]:
-    """Check anything that makes a Gymnasium environment from a context row.
-
-    Args:
-        make: makes the environment of a context row.
-        axes: the context axes, in the order of the row.
-        n_steps: random steps of each trial episode.
-
-    Returns:
-        The checks `axes alive` and `deterministic`.
-    """
-    outcomes = environment_outcomes(make, n_steps=n_steps)
-    row = _defaults(axes)
-    same = np.array_equal(outcomes(row), outcomes(row), equal_nan=True)
-    detail = "Two episodes with the same seed and actions are the same."
-    if not same:
-        detail = (
-            "Two episodes with the same seed and actions differ: draw random numbers "
-            "from self.np_random only, which reset(seed=...) sets."
-        )
-    return [
-        Check("axes alive", *_alive(dead_axes(outcomes, axes))),
-        Check("deterministic", same, detail),
-    ]
 
 
 def dead_axes(
@@ -151,7 +140,7 @@ def dead_axes(
     """Return the axes that change nothing, however far they move within their bounds.
 
     Args:
-        outcomes: what happens in a context, e.g. `system_outcomes(system)`.
+        outcomes: what happens in a context, e.g. `environment_outcomes(make)`.
         axes: the context axes, in the order of a context row.
         context: where to start from; the defaults of the axes if left out.
 
@@ -176,55 +165,27 @@ def dead_axes(
     ]
 
 
-def system_outcomes(
-    system: SimulatedSystem, *, n_episodes: int = 8, n_steps: int = 20, seed: int = 0
-) -> Outcomes:
-    """Return observations and rewards of a simulated system under random actions.
-
-    Args:
-        system: the system.
-        n_episodes: episodes, each with its own start and actions.
-        n_steps: steps of each episode; the end of an episode is ignored.
-        seed: seed of starts and actions.
-
-    Returns:
-        A function of the context with values of shape
-        `(n_episodes, n_steps, n_observations + 1)`.
-    """
-    from taskspace.systems.rollouts import wander
-
-    return lambda context: np.asarray(
-        wander(system, n_episodes, n_steps, seed, context)
-    )
-
-
 def environment_outcomes(
-    make: Callable[[Array], Any],
-    *,
-    n_episodes: int = 4,
-    n_steps: int = 20,
-    seed: int = 0,
+    make: Callable[[Array], Any], *, n_steps: int = 20
 ) -> Outcomes:
     """Return observations and rewards of environments under random actions.
 
     Args:
         make: makes the environment of a context; anything with Gymnasium's
             `reset`, `step` and `action_space`.
-        n_episodes: episodes, each with its own seed.
-        n_steps: steps of each episode, unless it ends before.
-        seed: seed of starts and actions.
+        n_steps: steps of each of four episodes, unless it ends before.
 
     Returns:
         A function of the context with values of shape
-        `(n_episodes, n_steps, n_observations + 1)`, NaN after the end.
+        `(episode, n_steps, n_observations + 1)`, NaN after the end.
     """
 
     def outcomes(context: Array) -> NDArray[Any]:
         environment = make(context)
         episodes = []
-        for episode in range(n_episodes):
-            environment.action_space.seed(seed + episode)
-            observation, _ = environment.reset(seed=seed + episode)
+        for seed in range(4):
+            environment.action_space.seed(seed)
+            observation, _ = environment.reset(seed=seed)
             rows = np.full((n_steps, np.size(observation) + 1), np.nan)
             for row in rows:
                 action = environment.action_space.sample()
@@ -239,56 +200,26 @@ def environment_outcomes(
     return outcomes
 
 
-def random_policies(system: System, n: int, seed: int = 0) -> Policy | None:
-    """Return policies that know nothing of the task; None if it is not known how.
-
-    Args:
-        system: the system.
-        n: how many, one per source.
-        seed: of the random numbers.
-    """
-    rng = np.random.default_rng(seed)
-    if isinstance(system, FunctionSystem):
-        n_examples = len(system.examples)  # they may be an array
-        return PythonPolicies(list(system.examples)) if n_examples else None
-    if isinstance(system, LinearSystem):
-        gain, _ = system.optimal_gain(_defaults(system.axes)[None])
-        noise = rng.standard_normal((n, 1, *gain.shape[1:]))
-        # From as large as the gain to a hundredth of it: of a plant with many states
-        # hardly any large one is stable.
-        scale = np.maximum(abs(gain).max(), 0.1) * np.geomspace(1, 0.01, n)
-        return LinearGain(gain + scale[:, None, None, None] * noise)
-    if isinstance(system, TabularFamily):
-        actions = rng.integers(system.n_actions, size=(n, 1, system.n_states))
-        return TabularPolicy(np.eye(system.n_actions)[actions])
-    if (shape := network_sizes(system)) is None:
-        return None
-    n_in, n_out, head = shape
-    sizes = ((n_in, 16), (16, n_out))
-    weights = [rng.standard_normal((n, 1, *s)) / math.sqrt(s[0]) for s in sizes]
-    return Mlp(
-        weights=tuple(w.astype(np.float32) for w in weights),
-        biases=tuple(np.zeros((n, 1, s[1]), np.float32) for s in sizes),
-        head=head,
-    )
-
-
 class _Trial:
     """A system on trial, with few episodes and steps; costly parts are made once."""
 
-    def __init__(self, system: System, trainer: Trainer | None, row: Array, seed: int):
+    def __init__(self, system: System, trainer: Trainer | None, context: Array | None):
+        if trainer is None and isinstance(system, LinearSystem):
+            trainer = Lqr()
+        row = _defaults(system.axes) if context is None else context
+        self.row = np.asarray(row, np.float64)
         most = {"total_steps": TRIAL_STEPS, "n_policies": 1}
         if isinstance(system, GymnasiumSystem):
             n_episodes = min(system.n_episodes, GYMNASIUM_EPISODES)
             system = replace(system, n_episodes=n_episodes)
             most |= {"total_steps": TRIAL_STEPS // 4, "n_evaluation_episodes": 5}
-        self.system, self.row, self.seed = system, row, seed
+        self.system = system
         self.trainer = None if trainer is None else shortened(trainer, most)
 
     def train(self) -> Policy:
         """Return the policies of one source."""
         assert self.trainer is not None
-        return self.trainer.train(self.system, self.row[None], seed=self.seed).policies
+        return self.trainer.train(self.system, self.row[None], seed=0).policies
 
     @cached_property
     def trained(self) -> tuple[Policy, float]:
@@ -297,25 +228,21 @@ class _Trial:
         return self.train(), time.perf_counter() - began
 
     @cached_property
-    def random(self) -> Policy:
-        """Policies that know nothing of the task."""
-        policies = random_policies(self.system, 6, self.seed)
-        if policies is None:
-            raise TaskspaceError(
-                f"It is not known how to make policies for {self.system.id}; give "
-                "examples (FunctionSystem) or a trainer."
-            )
-        return policies
+    def random(self) -> Policy | None:
+        """Policies that know nothing of the task, None if it is not known how."""
+        return _random_policies(self.system, 6)
 
     @cached_property
     def policies(self) -> Policy:
         """Something to evaluate: random policies, else trained ones."""
-        try:
+        if self.random is not None:
             return self.random
-        except TaskspaceError:
-            if self.trainer is None:
-                raise
+        if self.trainer is not None:
             return self.trained[0]
+        raise TaskspaceError(
+            f"It is not known how to make policies for {self.system.id}; give examples "
+            "(FunctionSystem) or a trainer."
+        )
 
     @cached_property
     def contexts(self) -> Array:
@@ -337,123 +264,145 @@ class _Trial:
         return self.system.performance(self.policies, self.contexts)
 
 
-def _shapes(trial: _Trial) -> Verdict:
+def _random_policies(system: System, n: int) -> Policy | None:
+    rng = np.random.default_rng(0)
+    if isinstance(system, FunctionSystem):
+        n_examples = len(system.examples)  # they may be an array
+        return PythonPolicies(list(system.examples)) if n_examples else None
+    if isinstance(system, LinearSystem):
+        gain, _ = system.optimal_gain(_defaults(system.axes)[None])
+        noise = rng.standard_normal((n, 1, *gain.shape[1:]))
+        # From as large as the gain to a hundredth of it: of a plant with many states
+        # hardly any large one is stable.
+        scale = np.maximum(abs(gain).max(), 0.1) * np.geomspace(1, 0.01, n)
+        return LinearGain(gain + scale[:, None, None, None] * noise)
+    if isinstance(system, TabularFamily):
+        actions = rng.integers(system.n_actions, size=(n, 1, system.n_states))
+        return TabularPolicy(np.eye(system.n_actions)[actions])
+    shape = system.network_sizes() if isinstance(system, EpisodicSystem) else None
+    if shape is None:
+        return None
+    n_in, n_out, head = shape
+    sizes = ((n_in, 16), (16, n_out))
+    weights = [rng.standard_normal((n, 1, *s)) / math.sqrt(s[0]) for s in sizes]
+    return Mlp(
+        weights=tuple(w.astype(np.float32) for w in weights),
+        biases=tuple(np.zeros((n, 1, s[1]), np.float32) for s in sizes),
+        head=head,
+    )
+
+
+def _shapes(trial: _Trial) -> str:
     system = trial.system
     names = [axis.name for axis in system.axes]
-    if len(set(names)) < len(names):
-        return False, f"Names of axes must differ, but are {names}."
+    assert len(set(names)) == len(names), f"Names of axes must differ, but are {names}."
     for axis in system.axes:
-        if not axis.allows(np.array([axis.default]))[0]:
-            said = f"{axis.bounds} must hold, but its default is {axis.default:g}."
-            return False, said
+        assert axis.allows(np.array([axis.default]))[0], (
+            f"{axis.bounds} must hold, but its default is {axis.default:g}."
+        )
     policies, contexts, values = trial.policies, trial.contexts, trial.scores
     wanted = (*policies.stack_shape, len(contexts))
-    if values.shape != wanted or values.dtype != np.float64:
-        return False, (
-            f"performance must be float64 with shape {wanted} (source, policy, "
-            f"target), but is {values.dtype} with shape {values.shape}."
-        )
-    if (wrong := np.isnan(values) | (values == np.inf)).any():
-        source, _, target = np.argwhere(wrong)[0].tolist()
+    assert values.shape == wanted and values.dtype == np.float64, (  # noqa: PT018
+        f"performance must be float64 with shape {wanted} (source, policy, target), "
+        f"but is {values.dtype} with shape {values.shape}."
+    )
+    wrong = np.isnan(values) | (values == np.inf)
+    for source, policy, target in np.argwhere(wrong)[:1]:
         where = dict(zip(names, contexts[target].tolist(), strict=True))
-        return False, (
-            f"J is {values[wrong][0]} for policy {source} at {where}; a failure must "
-            "be −inf."
+        raise AssertionError(
+            f"J is {values[source, policy, target]} for policy {source} at {where}; a "
+            "failure must be −inf."
         )
     few = min(wanted[0], len(contexts))
     home = system.home_performance(policies[:few], contexts[:few])
     own = values[np.arange(few), :, np.arange(few)]
-    if home.shape != own.shape or not np.allclose(home, own, rtol=1e-6):
-        return False, (
-            "home_performance must equal performance at the policies' own sources, "
-            f"but differs by {np.abs(home - own).max():g}."
-        )
-    return True, f"J is float64 with dims {wanted}, axes {names}."
+    same = home.shape == own.shape and np.allclose(home, own, rtol=1e-6)
+    assert same, "home_performance must equal performance at the policies' own sources."
+    return f"J is float64 with dims {wanted}, axes {names}."
 
 
-def _axes_alive(trial: _Trial) -> Verdict:
-    system = trial.system
-    if isinstance(system, TabularFamily):
-        values = np.asarray(system.values)[:, None]
-        scores = system.state_values(trial.random, values)
-        alive = len(values) < 2 or (scores[:, :, :1] != scores).any()
-        return _alive([] if alive else ["theta"])
-    policies = trial.policies
-    ways: list[Outcomes] = [lambda row: system.performance(policies, row[None])]
-    if isinstance(system, GymnasiumSystem):  # steps are cheaper than episodes
-        ways.insert(0, environment_outcomes(system.environment, n_steps=100))
-    elif isinstance(system, SimulatedSystem):
-        ways = [system_outcomes(system)]
+def _axes_alive(trial: _Trial) -> str:
+    system, policies = trial.system, trial.policies
     dead = [axis.name for axis in system.axes]
-    for outcomes in ways:
-        if dead:
-            still = dead_axes(outcomes, system.axes, context=trial.row)
-            dead = [name for name in dead if name in still]
-    return _alive(dead)
+    if isinstance(system, TabularFamily):
+        values = system.state_values(policies, trial.contexts)
+        if len(trial.contexts) < 2 or (values[:, :, :1] != values).any():
+            dead = []
+    else:
+        ways: list[Outcomes] = [lambda row: system.performance(policies, row[None])]
+        if isinstance(system, GymnasiumSystem):  # steps are cheaper than episodes
+            ways.insert(0, environment_outcomes(system.environment, n_steps=100))
+        for outcomes in ways:
+            if dead:
+                still = dead_axes(outcomes, system.axes, context=trial.row)
+                dead = [name for name in dead if name in still]
+    assert not dead, (
+        f"Moving {', '.join(dead)} changes nothing: the value does not reach the "
+        "physics. A field that is computed from it once (as total_mass from masscart) "
+        "must be computed again."
+    )
+    return "Moving each axis changes what happens."
 
 
-def _deterministic(trial: _Trial) -> Verdict:
+def _deterministic(trial: _Trial) -> str:
     system, policies, contexts = trial.system, trial.policies, trial.contexts
     scores = trial.scores
-    if apart := _difference(scores, system.performance(policies, contexts)):
-        return False, (
-            f"Two evaluations of the same policies differ by up to {apart:g}: all "
-            "randomness must come from a seed that is set for every episode."
-        )
+    apart = _difference(scores, system.performance(policies, contexts))
+    assert not apart, (
+        f"Two evaluations of the same policies differ by up to {apart:g}: all "
+        "randomness must come from a seed that is set for every episode."
+    )
     # J of a policy must not depend on what is evaluated with it.
     alone = system.performance(policies[-1:], contexts[::-1])[:, :, ::-1]
     rounding = 1e-6 * np.abs(scores[np.isfinite(scores)]).max(initial=0.0)
-    if (apart := _difference(scores[-1:], alone)) > rounding:
-        return False, (
-            f"A policy scores differently (by up to {apart:g}) when it is evaluated "
-            "alone or in another order: random numbers must depend on the episode "
-            "alone."
-        )
+    apart = _difference(scores[-1:], alone)
+    assert apart <= rounding, (
+        f"A policy scores differently (by up to {apart:g}) when it is evaluated alone "
+        "or in another order: random numbers must depend on the episode alone."
+    )
     if isinstance(system, EpisodicSystem) and system.n_episodes > 1:
         last = system.n_episodes - 1
         together = system.returns(policies, contexts)[..., -1:]
         one = system.returns(policies, contexts, episodes=[last])
-        if (apart := _difference(together, one)) > rounding:
-            return False, (
-                f"Episode {last} gives other returns (by up to {apart:g}) when it is "
-                "played alone: they must depend on the episode's number alone."
-            )
-    return True, "A policy scores the same again, alone, and in another order."
+        apart = _difference(together, one)
+        assert apart <= rounding, (
+            f"Episode {last} gives other returns (by up to {apart:g}) when it is "
+            "played alone: they must depend on the episode's number alone."
+        )
+    return "A policy scores the same again, alone, and in another order."
 
 
-def _larger_is_better(trial: _Trial) -> Verdict:
-    system = trial.system
+def _larger_is_better(trial: _Trial) -> str:
+    system, row = trial.system, trial.row[None]
     if isinstance(system, FunctionSystem):
         return _homes_are_best(trial, system)
-    random = system.performance(trial.random, trial.row[None])[:, 0, 0]
-    optimum = system.optimum(trial.row[None])
+    random = system.performance(trial.policies, row)[:, 0, 0]
+    optimum = system.optimum(row)
     best = np.nan if optimum is None else float(optimum[0])
     slack = 1e-9 * abs(best) if np.isfinite(best) else 0.0
-    if (random > best + slack).any():
-        return False, (
-            f"A random policy has J = {random.max():g}, more than the optimum "
-            f"{best:g}: is the sign of J flipped?"
-        )
-    if trial.trainer is None:
-        if not np.isnan(best):
-            return True, f"No random policy exceeds {best:g}."
-        return None, "Skipped: give a trainer whose policy can be compared with chance."
-    score = float(system.performance(trial.trained[0], trial.row[None]).max())
+    assert not (random > best + slack).any(), (
+        f"A random policy has J = {random.max():g}, more than the optimum {best:g}: is "
+        "the sign of J flipped?"
+    )
+    if trial.trainer is None and not np.isnan(best):
+        return f"No random policy exceeds {best:g}."
+    if trial.trainer is None or trial.random is None:
+        raise _SkipError("give a trainer whose policy can be compared with chance.")
+    score = float(system.performance(trial.trained[0], row).max())
     chance = float(np.median(random))
     compared = (
         f"A trained policy has J = {score:g} at home, random ones {chance:g} (median)"
     )
-    if score > chance or (score == chance and score == random.max()):
-        return True, f"{compared}."
-    return False, (
+    assert score > chance or score == chance == random.max(), (
         f"{compared}: is the sign of J flipped (larger must be better), or was the "
         "trial training too short?"
     )
+    return f"{compared}."
 
 
-def _homes_are_best(trial: _Trial, system: FunctionSystem) -> Verdict:
+def _homes_are_best(trial: _Trial, system: FunctionSystem) -> str:
     if len(system.homes) < 2:
-        return None, "Skipped: give examples with their homes."
+        raise _SkipError("give examples with their homes.")
     names = [axis.name for axis in system.axes]
     rows = np.tile(trial.row, (len(system.homes), 1))
     for i, home in enumerate(system.homes):
@@ -462,49 +411,137 @@ def _homes_are_best(trial: _Trial, system: FunctionSystem) -> Verdict:
     values = system.performance(PythonPolicies(list(system.examples)), rows)[:, 0]
     rank = float((np.diagonal(values)[None, :] >= values).mean())
     rating = f"At their homes the examples are at least as good as {100 * rank:.0f} %"
-    if rank >= 0.5:
-        return True, f"{rating} of all examples."
-    return False, (
+    assert rank >= 0.5, (
         f"{rating} of all examples only: is the sign of J flipped (larger must be "
         "better)?"
     )
+    return f"{rating} of all examples."
 
 
-def _trainer_is_pure(trial: _Trial) -> Verdict:
+def _trainer_is_pure(trial: _Trial) -> str:
     if trial.trainer is None:
-        return None, "Skipped: none was given."
+        raise _SkipError("none was given.")
     first, seconds = trial.trained
     if seconds > LONG_TRAINING:
-        return None, f"Skipped: one training took {seconds:.0f} s."
+        raise _SkipError(f"one training took {seconds:.0f} s.")
     again = trial.train()
     for name, array in first.arrays().items():
         # Objects have no values to compare; what they do is compared below.
-        if array.dtype != object and not np.array_equal(array, again.arrays()[name]):
-            return False, (
-                f"Two trainings with the same seed differ in {name!r}: all randomness "
-                "must come from the seed."
-            )
+        assert array.dtype == object or np.array_equal(array, again.arrays()[name]), (
+            f"Two trainings with the same seed differ in {name!r}: all randomness must "
+            "come from the seed."
+        )
     scores, same, other = (
         trial.system.performance(each, trial.contexts) for each in (first, first, again)
     )
     if _difference(scores, same):
-        return None, "Skipped: two evaluations of the same policies differ."
-    if apart := _difference(scores, other):
-        return False, (
-            "The policies of two trainings with the same seed score differently (by up "
-            f"to {apart:g}): all randomness must come from the seed."
-        )
-    return True, "Two trainings with the same seed give policies that do the same."
-
-
-def _alive(dead: list[str]) -> Verdict:
-    if not dead:
-        return True, "Moving each axis changes what happens."
-    return False, (
-        f"Moving {', '.join(dead)} changes nothing: the value does not reach the "
-        "physics. A field that is computed from it once (as total_mass from masscart) "
-        "must be computed again."
+        raise _SkipError("two evaluations of the same policies differ.")
+    apart = _difference(scores, other)
+    assert not apart, (
+        "The policies of two trainings with the same seed score differently (by up to "
+        f"{apart:g}): all randomness must come from the seed."
     )
+    return "Two trainings with the same seed give policies that do the same."
+
+
+def check_trainer(
+    trainer: Trainer, system: System, space: Space, *, seed: int = 0
+) -> None:
+    """Assert that a trainer depends on its seed and the context alone.
+
+    Trains every source of the space three times, and the last one alone.
+
+    Args:
+        trainer: makes the policies of each source.
+        system: the tasks.
+        space: a few sources, at least two.
+        seed: of the trainings.
+    """
+    rows = system.contexts(space)
+    trained = trainer.train(system, rows, seed=seed)
+    wanted = len(rows), trainer.n_policies
+    sizes = trained.policies.stack_shape[:2], trained.environment_steps.shape
+    assert sizes == (wanted, wanted), (
+        f"sizes: It must give {wanted} policies and counts of steps, but gave {sizes}."
+    )
+    scores = system.performance(trained.policies, rows)
+    trials = {
+        "repeatable": (slice(None), "The same seed gave other policies."),
+        "alone": (slice(-1, None), "A source alone got another policy."),
+        "order": (
+            slice(None, None, -1),
+            "Sources in another order got other policies.",
+        ),
+    }
+    for name, (part, problem) in trials.items():
+        again = trainer.train(system, rows[part], seed=seed).policies
+        # What policies do counts, not what they are made of.
+        others = system.performance(again, rows)
+        assert not _difference(others, scores[part]), f"{name}: {problem}"
+    most, spent = trainer.steps_per_source, trained.environment_steps.sum(1).max()
+    assert most is None or spent <= most, (
+        f"steps: It promised at most {most} steps per source and took {spent}."
+    )
+    home = system.home_performance(trained.policies, rows)
+    assert not (np.isnan(home) | (home == np.inf)).any(), (
+        "scores: A policy has NaN or +inf at home; −inf is a failure."
+    )
+    check_policy(trained.policies)
+
+
+def check_policy(policies: Policy, observation: Any = None) -> None:
+    """Assert that policies come back the same from a run, a process and a join.
+
+    Args:
+        policies: a stack with leading dims `(source, policy)`.
+        observation: where the first policy acts before and after it was stored;
+            actions are not compared if left out.
+    """
+    try:
+        check_storable(type(policies))
+    except TaskspaceError as error:
+        raise AssertionError(f"storable: {error}") from error
+    shape = policies.stack_shape
+    for name, array in policies.arrays().items():
+        kind = np.asarray(array).dtype
+        assert np.shape(array)[:2] == shape and kind.kind in "fiub", (  # noqa: PT018
+            f"dims: Every array must hold numbers and begin with the dims {shape}, but "
+            f"{name} is {kind} of shape {np.shape(array)}."
+        )
+    makers = {
+        "stored": lambda: _stored(policies),
+        "sent": lambda: pickle.loads(pickle.dumps(policies)),
+        "joined": lambda: type(policies).concatenate([policies[:1], policies[1:]]),
+    }
+    for name, make in makers.items():
+        other = make()
+        assert type(other) is type(policies), f"{name}: became {type(other).__name__}."
+        assert other.settings() == policies.settings(), (
+            f"{name}: The settings became {other.settings()}."
+        )
+        for key, array in policies.arrays().items():
+            assert np.array_equal(array, other.arrays()[key], equal_nan=True), (
+                f"{name}: The array {key} changed."
+            )
+        if observation is not None:
+            first, again = (one[0, 0].act(observation) for one in (policies, other))
+            assert np.array_equal(first, again), (
+                f"{name}: The first action {first} became {again}."
+            )
+
+
+def _stored(policies: Policy) -> Policy:
+    """Return policies as a run gives them back."""
+    shape = policies.stack_shape
+    zeros = np.zeros(shape)
+    block = TrainedBlock(Trained(policies, zeros.astype(np.int64)), zeros)
+    with tempfile.TemporaryDirectory() as name:
+        layout = Layout(shape[1], 1, 0, shape[0], ())
+        folder = BlockFolder(Path(name), layout, "", np.zeros((1, 1)))
+        found = folder.write("0", Block(block, None), np.zeros((shape[0], 1)))
+        back = found.policies
+    assert back is not None
+    return back.trained.policies
 
 
 def _defaults(axes: Sequence[ContextAxis]) -> Array:
@@ -512,6 +549,7 @@ def _defaults(axes: Sequence[ContextAxis]) -> Array:
 
 
 def _difference(first: NDArray[Any], again: NDArray[Any]) -> float:
+    """Return the largest difference; two NaN or two infinities do not differ."""
     same = (first == again) | (np.isnan(first) & np.isnan(again))
     with np.errstate(invalid="ignore"):
         return float(np.where(same, 0.0, np.abs(first - again)).max(initial=0.0))

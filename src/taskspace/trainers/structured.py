@@ -13,8 +13,7 @@ from taskspace.progress import Progress
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem, Pi, Pid
 from taskspace.systems.linear.controllers import augmented, in_rates
-from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
-from taskspace.systems.linear.matrices import LinearMatrices
+from taskspace.systems.linear.kernels.lyapunov import LinearMatrices, closed_loop_cost
 from taskspace.trainers.base import Trained, Trainer, context_seed
 
 __all__ = ["Structured"]
@@ -142,15 +141,13 @@ class Structured(Trainer):
             stack = self._controllers(system, gains)
             if system.is_in_rates and self.structure != "static":
                 stack = in_rates(stack)
-            ((_, stack),) = system.seen_by(stack, row)
             if not loop:
                 start = system.initial_covariance
                 loop.extend(augmented(*seen, start, stack.n_states))
             matrices: LinearMatrices = loop[0]
             C, start = loop[1:]
-            end = float(system.horizon)
             return closed_loop_cost(
-                stack.feedback, matrices, start, system.is_continuous, end, C
+                stack.feedback, matrices, start, system.is_continuous, C
             )[:, 0]
 
         starts = self._starts(system, context, rng)

@@ -14,9 +14,11 @@ from taskspace.certificates import certify
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily
 from taskspace.systems.linear.kernels.doubling import some_policies
-from taskspace.systems.linear.kernels.exact import exact_gramian
-from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
-from taskspace.systems.linear.matrices import LinearMatrices, Loop
+from taskspace.systems.linear.kernels.lyapunov import (
+    LinearMatrices,
+    closed_loop_cost,
+    exact_gramian,
+)
 
 ONE = np.eye(1)
 
@@ -135,12 +137,10 @@ def test_random_coordinates(condition, continuous):
     for n in (2, 2, 2, 3, 3, 4):
         a, b, q, r, k, x0 = random_loop(rng, n, condition, continuous)
         truth = exact_cost(a, b, q, r, k, x0, continuous)
-        found = closed_loop_cost(
-            k[None], one_plant(a, b, q, r), x0, continuous, np.inf
-        )[0, 0]
+        found = closed_loop_cost(k[None], one_plant(a, b, q, r), x0, continuous)[0, 0]
         verdicts.append(np.isfinite(found))
         assert np.isfinite(found) == (truth < mp.inf)
-        X, last = exact_gramian(Loop(a, b, q, r, k), x0, continuous)
+        X, last = exact_gramian((a, b, q, r, k), x0, continuous)
         assert np.isfinite(X).all() == np.isfinite(last) == np.isfinite(found)
         if np.isfinite(found):
             assert abs(found / truth - 1) < 1e-10
@@ -157,7 +157,7 @@ def test_the_fast_kernel_leaves_open_what_it_cannot_know():
         cost = np.empty((1, 1))
         x0 = family.initial_covariance
         none = np.empty((0, 2, 2))
-        rest = none, x0[None], True, np.inf, cost, none
+        rest = none, x0[None], True, cost, none
         some_policies(gain[None], (A, B, Q, R), *rest)
         is_open.append(np.isnan(cost[0, 0]))
         if not is_open[-1]:
@@ -173,10 +173,10 @@ def test_marginal_loops_are_decided_in_fractions():
     for continuous, edge in ((True, 0.0), (False, 1.0)):
         for shift, is_stable in ((0.0, False), (-tiny, True), (tiny, False)):
             a = np.array([[edge + shift, 1e3], [0.0, 0.5 * edge - (edge == 0)]])
-            cost = exact_gramian(Loop(a, b, two, ONE, k), two, continuous)[1]
+            cost = exact_gramian((a, b, two, ONE, k), two, continuous)[1]
             assert np.isfinite(cost) == is_stable
             fast = closed_loop_cost(
-                k[None], one_plant(a, b, two, ONE), two, continuous, np.inf
+                k[None], one_plant(a, b, two, ONE), two, continuous
             )[0, 0]
             assert np.isfinite(fast) == is_stable
             if is_stable:

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates.boxes.enclosures import NoEnclosureError, enclosure_for
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid
-from taskspace.systems.linear.controllers import without_direct
 from taskspace.systems.linear.measures import MEASURES
 from taskspace.systems.linear.measures.norms import hinf_norms
 from tests.systems.linear.test_controllers import plant, random_controllers
@@ -106,52 +104,6 @@ def test_disk_margins_are_those_of_python_control(time):
                     else (abs(moved.poles()) - 1)
                 )
                 assert edge.max() < 0
-
-
-@pytest.mark.parametrize("varying", [False, True])
-def test_a_direct_part_closes_the_loop_of_python_control(varying):
-    """Poles, cost, norms and margins of y = Cx + Du against python-control."""
-    base = siso()
-    D = (lambda k: [[0.3 + 0.1 * k * varying]]) if varying else [[0.4]]
-    system = replace(base, D=D)
-    contexts = np.array([[0.7], [2.0], [1.1]])
-    stack = Pid([0.4], [0.2], [0.1], filter_time=0.3)
-    rate = system.scores("decay_rate", stack, contexts)[0, 0]
-    hinf = -system.scores("hinf", stack, contexts)[0, 0]
-    peak = -system.scores("sensitivity", stack, contexts)[0, 0]
-    margin = system.scores("disk_margin", stack, contexts)[0, 0]
-    s: Any = control.tf("s")
-    K: Any = 0.4 + 0.2 / s + 0.1 * s / (0.3 * s + 1)
-    w = np.logspace(-4, 3, 5001)
-    for i, row in enumerate(contexts):
-        A, B, Q, R = (x[0] for x in system.matrices(row[None]))
-        C, direct = (
-            system.output_matrix(row[None])[0], system.direct_matrix(row[None])[0]
-        )  # fmt: skip
-        plant = control.ss(A, B, C, direct)
-        loop: Any = control.feedback(plant, control.ss(K))
-        assert rate[i] == pytest.approx(-loop.poles().real.max(), rel=1e-8)
-        S = 1 / (1 + plant(1j * w) * K(1j * w))
-        assert peak[i] == pytest.approx(np.abs(S).max(), rel=1e-4)
-        assert margin[i] == pytest.approx(1 / np.abs(S - 0.5).max(), rel=1e-4)
-        assert hinf[i] == pytest.approx(np.abs(S * plant(1j * w)).max(), rel=1e-4)
-        one = without_direct(stack, direct)[0]
-        F = np.block([[A - B @ one.D @ C, -B @ one.C], [one.B @ C, one.A]])
-        np.testing.assert_allclose(
-            np.sort_complex(np.linalg.eigvals(F)), np.sort_complex(loop.poles()),
-            rtol=1e-6,
-        )  # fmt: skip
-        gain = np.hstack([one.D @ C, one.C])
-        weight = np.zeros((4, 4))
-        weight[:2, :2] = Q
-        weight += gain.T @ R @ gain
-        P = control.lyap(F.T, weight)
-        cost = np.trace(P[:2, :2] @ system.initial_covariance)
-        assert -system.performance(stack, row[None]).item() == pytest.approx(cost)
-    with pytest.raises(NoEnclosureError, match="direct part"):
-        enclosure_for(
-            system, system.stacked(stack), contexts, ts.Question("floor", epsilon=1.0)
-        )
 
 
 def test_full_state_gains_have_the_margins_that_lqr_promises():

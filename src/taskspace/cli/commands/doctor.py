@@ -7,18 +7,15 @@ from taskspace.cli.options import TrustOption, argument, as_command, option
 from taskspace.cli.output import Answer, console, show_table, shown
 from taskspace.runs.experiment import named_system
 from taskspace.runs.objects import build_trainer
-from taskspace.testing import Check, check_system
+from taskspace.testing import Check, system_checks
 
 EXAMPLES = (
     "taskspace doctor msd-v1",
     "taskspace doctor my_package.my_module:MySystem",
 )
 
-MARKS = {
-    "ok": "[green]ok[/green]",
-    "failed": "[red]failed[/red]",
-    "skipped": "[yellow]skipped[/yellow]",
-}
+STATES = {True: "ok", False: "failed", None: "skipped"}
+COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 
 
 @dataclass(frozen=True)
@@ -51,19 +48,23 @@ def doctor(options: Options) -> Answer:
         context = rows[len(rows) // 2]
     if options.trainer is not None:
         trainer = build_trainer({"id": options.trainer})
-    checks = check_system(system, trainer, context=context)
-    has_failed = any(check.state == "failed" for check in checks)
+    checks = system_checks(system, trainer, context=context)
+    has_failed = any(check.ok is False for check in checks)
     return Answer(lambda: checks, lambda: _show(checks), has_failed)
 
 
 def _show(checks: list[Check]) -> None:
     """Print the checks, and the next command."""
     columns = ("check", "", "what was found")
-    rows = [(check.check, MARKS[check.state], shown(check.detail)) for check in checks]
+    states = [STATES[check.ok] for check in checks]
+    rows = [
+        (check.check, f"[{COLOURS[state]}]{state}[/]", shown(check.detail))
+        for check, state in zip(checks, states, strict=True)
+    ]
     show_table(columns, rows, texts=columns)
-    counts = Counter(check.state for check in checks)
+    counts = Counter(states)
     summary = f"{len(checks)} checks: " + ", ".join(
-        f"{counts[state]} {state}" for state in MARKS if counts[state]
+        f"{counts[state]} {state}" for state in COLOURS if counts[state]
     )
     if counts["failed"]:
         console.print(f"[red]![/red] {summary}.")

@@ -6,9 +6,9 @@ from .control import controller_of as controller_of
 from .controllers import Pi as Pi
 from .controllers import Pid as Pid
 from .family import LinearFamily as LinearFamily
-from .matrices import LinearMatrices as LinearMatrices
+from .family import points_family as points_family
+from .kernels.lyapunov import LinearMatrices as LinearMatrices
 from .msd import MassSpringDamper as MassSpringDamper
-from .points import points_family as points_family
 from .preiss import Quadrotor as Quadrotor
 from .preiss import ScalarLqr as ScalarLqr
 from .rates import RateForm as RateForm

@@ -2,7 +2,7 @@ r"""Linear families: $\dot x = A(\theta) x + B(\theta) u$ with a quadratic cost.
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,36 +11,27 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, LinearGain, Policy
-from taskspace.systems.base import Provenance, System
-from taskspace.systems.linear.controllers import (
-    augmented,
-    in_rates,
-    unheard_at_rest,
-    without_direct,
-)
-from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
+from taskspace.systems.base import Objective, Provenance, System, matrix_words
+from taskspace.systems.linear.controllers import augmented, in_rates, unheard_at_rest
+from taskspace.systems.linear.kernels.lyapunov import LinearMatrices, closed_loop_cost
 from taskspace.systems.linear.kernels.riccati import riccati_gain, stabilisable
-from taskspace.systems.linear.matrices import LinearMatrices
 from taskspace.systems.linear.measures import MEASURES
-from taskspace.systems.objective import Objective, quadratic_objective
-
-MOST_STEPS = 2**53
-"""More steps than float64 can count; nothing that is stable lasts so long."""
 
 
 class LinearSystem(System):
     r"""Interface of linear families with a quadratic cost.
 
-    $J(\theta, K) = -E \int_0^T x^\top Q x + u^\top R u \, dt$ for $u = -Kx$ and
-    $E[x_0 x_0^\top] = X_0$; sums over steps in discrete time. With $T = \infty$ it
-    is $-\mathrm{tr}(P X_0)$, $P$ from the Lyapunov equation of the closed loop, and
-    −inf where the loop is unstable.
+    $J(\theta, K) = -E \int_0^\infty x^\top Q x + u^\top R u \, dt$ for $u = -Kx$ and
+    $E[x_0 x_0^\top] = X_0$; sums over steps in discrete time. It is
+    $-\mathrm{tr}(P X_0)$, $P$ from the Lyapunov equation of the closed loop, and −inf
+    where the loop is unstable.
     """
 
     provenance: ClassVar[Provenance] = "exact"
     is_in_rates: ClassVar[bool] = False
     """Whether states, inputs and outputs are rates, see `systems.linear.rates`."""
-    horizon: float
+    horizon: ClassVar[float] = np.inf
+    """Costs are over all times."""
     channel: "tuple[Array, Array] | None" = None
     """B_w and C_z of the measure `channel_norm`, where they are stated."""
 
@@ -73,32 +64,6 @@ class LinearSystem(System):
         n = self._sizes[0]
         return np.broadcast_to(np.eye(n), (len(contexts), n, n))
 
-    def direct_matrix(self, contexts: Array) -> Array | None:
-        """D at each context row, y = C x + D u; None where there is none.
-
-        Args:
-            contexts: full context rows.
-        """
-        del contexts
-        return None
-
-    def seen_by(
-        self, policies: LinearController, contexts: Array
-    ) -> Iterator[tuple[NDArray[np.intp], LinearController]]:
-        """Yield contexts with one direct part, and the controllers on C x there.
-
-        Args:
-            policies: a stack of controllers.
-            contexts: full context rows.
-        """
-        direct = self.direct_matrix(contexts)
-        if direct is None:
-            yield np.arange(len(contexts)), policies
-            return
-        parts, which = np.unique(direct, axis=0, return_inverse=True)
-        for i, part in enumerate(parts):
-            yield np.flatnonzero(which.ravel() == i), without_direct(policies, part)
-
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of what is measured; those of the states where all of them are."""
@@ -115,18 +80,30 @@ class LinearSystem(System):
 
     @property
     def objective(self) -> Objective:
-        """The quadratic cost: Q, R, horizon, names, and Σ over which it is a mean."""
+        """The quadratic cost: Q, R, names, and Σ over which it is a mean."""
         default = np.array([[axis.default for axis in self.axes]])
-        _, _, Q, R = self.matrices(default)
-        return quadratic_objective(
-            Q[0],
-            R[0],
-            self.initial_covariance,
-            self.states,
-            self.inputs,
-            self.varying_weights,
-            continuous=self.is_continuous,
-            horizon=float(self.horizon),
+        _, _, Q, R = (matrix[0] for matrix in self.matrices(default))
+        sigma = self.initial_covariance
+        states, inputs, varying = self.states, self.inputs, self.varying_weights
+
+        def weight(symbol: str, matrix: Array) -> str:
+            if symbol in varying:
+                return f"{symbol} of the context"
+            return f"{symbol} = {matrix_words(matrix)}"
+
+        how = "integral over time" if self.is_continuous else "sum over steps"
+        return Objective(
+            f"J = −E[{how} without end of xᵀQx + uᵀRu], {weight('Q', Q)}, "
+            f"{weight('R', R)}, x = ({', '.join(states)}), u = ({', '.join(inputs)}); "
+            f"the mean is over initial states with E[x0 x0ᵀ] = {matrix_words(sigma)}.",
+            states,
+            inputs,
+            initial_covariance=_rows(sigma),
+            Q=_rows(Q),
+            R=_rows(R),
+            varying=varying,
+            time="continuous" if self.is_continuous else "discrete",
+            horizon=np.inf,
         )
 
     def performance(self, policies: Policy, contexts: Array) -> Array:
@@ -138,13 +115,11 @@ class LinearSystem(System):
         stack = self.stacked(policies)
         if not isinstance(stack, LinearController):
             return self._negative_cost(stack.gain, self.matrices(contexts), None)
-        J = np.empty((*stack.D.shape[:2], len(contexts)))
-        for rows, controllers in self.seen_by(unheard_at_rest(stack), contexts):
-            some = contexts[rows]
-            J[..., rows] = self._negative_cost(
-                controllers.feedback, self.matrices(some), self.output_matrix(some)
-            )
-        return J
+        return self._negative_cost(
+            unheard_at_rest(stack).feedback,
+            self.matrices(contexts),
+            self.output_matrix(contexts),
+        )
 
     def _negative_cost(
         self, gain: Array, matrices: LinearMatrices, C: Array | None
@@ -159,7 +134,6 @@ class LinearSystem(System):
             matrices,
             start,
             self.is_continuous,
-            float(self.horizon),
             C,
         )
         return -cost.reshape(*gain.shape[:2], len(matrices.A))
@@ -251,7 +225,7 @@ class LinearSystem(System):
         return n_states, n_inputs
 
     def optimal_gain(self, contexts: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """K* of the infinite horizon from the Riccati equation, and where it exists.
+        """K* from the Riccati equation, and where it exists.
 
         Args:
             contexts: full context rows, shape `(context, len(axes))`.
@@ -263,15 +237,13 @@ class LinearSystem(System):
         """
         return riccati_gain(*self.matrices(contexts), continuous=self.is_continuous)
 
-    def optimum(self, contexts: Array) -> Array | None:
-        """J of K*, the best of all stabilising policies; None for a finite horizon.
+    def optimum(self, contexts: Array) -> Array:
+        """J of K*, the best of all stabilising policies.
 
         −inf where no policy stabilises (an unstable mode out of the inputs' reach),
         NaN where the optimum is not known: the Riccati equation was not solved, or
         its best loop is on the boundary of stability, so no policy attains it.
         """
-        if np.isfinite(self.horizon):
-            return None
         gains, solved = self.optimal_gain(contexts)
         best = self.home_performance(LinearGain(gains[:, None]), contexts)[:, 0]
         best = np.where(solved & (best > -np.inf), best, np.nan)
@@ -299,6 +271,10 @@ def _stack_of(controllers: LinearController) -> LinearController:
         for name, array in arrays.items()
     }
     return LinearController.from_arrays(shaped, controllers.settings())
+
+
+def _rows(matrix: Array) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, matrix.tolist()))
 
 
 def weight_matrix(symbol: str, given: ArrayLike, definite: bool = False) -> Array:
@@ -337,27 +313,3 @@ def _is_definite(matrix: Array) -> bool:
         sizes = np.sqrt(np.diagonal(matrix))
         scaled = matrix / sizes[:, None] / sizes
     return bool(np.isfinite(scaled).all() and np.linalg.eigvalsh(scaled).min() > 1e-14)
-
-
-def check_horizon(horizon: float, *, continuous: bool) -> None:
-    """Refuse a horizon that is not positive, or not a number of steps.
-
-    Args:
-        horizon: time or number of steps; `inf` for no end.
-        continuous: continuous or discrete time.
-    """
-    try:
-        value = float(horizon)
-    except (TypeError, ValueError, OverflowError):
-        value = np.nan
-    if value == np.inf:
-        return
-    if continuous and not np.finfo(float).tiny <= value:
-        raise InvalidInputError(
-            f"horizon must be a time > 0, got {horizon!r}. For no end use inf."
-        )
-    if not continuous and not (0 < value <= MOST_STEPS and value == int(value)):
-        raise InvalidInputError(
-            "horizon must be a whole number of steps > 0 and at most 2^53, got "
-            f"{horizon!r}. For no end use inf."
-        )

@@ -23,14 +23,12 @@ def control_family(
     Q: ArrayLike | Callable[..., ArrayLike],
     R: ArrayLike | Callable[..., ArrayLike],
     x0_covariance: ArrayLike | None = None,
-    horizon: float = np.inf,
     name: str = "python-control family",
 ) -> LinearFamily:
     """Return a linear family from a function that gives a model of python-control.
 
-    A, B, C and D are used, and the names of states, inputs and outputs. Gains act on
-    the whole state, controllers (`Pi`, `Pid`, `controller_of`) on y = C x + D u. A
-    direct part that is zero at the default context must be zero everywhere. A transfer
+    A, B and C are used, and the names of states, inputs and outputs. Gains act on the
+    whole state, controllers (`Pi`, `Pid`, `controller_of`) on y = C x. A transfer
     function becomes the state space that python-control makes of it, so its states
     have no meaning of their own: weigh its output, see `rate_form`.
 
@@ -41,7 +39,6 @@ def control_family(
         Q: state weight, or a function of the context.
         R: input weight, or a function of the context.
         x0_covariance: second moment of the initial state; the identity if left out.
-        horizon: time or number of steps; infinite by default.
         name: what to call it in reports.
 
     Examples:
@@ -56,11 +53,6 @@ def control_family(
         'continuous'
     """
     ct = import_control()
-    first: Any = plant(**{axis.name: axis.default for axis in context_axes})
-    if isinstance(first, ct.TransferFunction):
-        first = ct.ss(first)
-
-    has_direct = isinstance(first, ct.StateSpace) and bool(np.any(first.D))
 
     @lru_cache(maxsize=1)
     def model(context: tuple[tuple[str, float], ...]) -> Any:
@@ -72,40 +64,40 @@ def control_family(
                 "plant(context) must give a control.StateSpace or TransferFunction, "
                 f"but at {dict(context)} it gave {type(system).__name__}."
             )
-        if np.any(system.D) and not has_direct:
+        if np.any(system.D):
             raise InvalidInputError(
-                "A plant without a direct part at the default context must have none "
-                f"anywhere, but D is not zero at {dict(context)}. Choose a default "
-                "where it is there."
-            )
-        if system.dt != first.dt:
-            raise InvalidInputError(
-                "All models must have the same time step, but dt is "
-                f"{first.dt} in one and {system.dt} at {dict(context)}."
+                "A plant must have no direct part, but D is not zero at "
+                f"{dict(context)}. Add the lag of the actuator or of the sensor."
             )
         return system
 
-    labels: dict[str, Any] = {}
-    if isinstance(first, ct.StateSpace):
-        labels = {
-            "state_names": list(first.state_labels),
-            "input_names": list(first.input_labels),
-            "output_names": list(first.output_labels),
-        }
-    discrete = isinstance(first, ct.StateSpace) and first.isdtime(strict=True)
+    first = model(tuple((axis.name, axis.default) for axis in context_axes))
+
+    def part(name: str) -> Callable[..., Any]:
+        def matrix(**context: float) -> Any:
+            system = model(tuple(context.items()))
+            if system.dt != first.dt:
+                raise InvalidInputError(
+                    "All models must have the same time step, but dt is "
+                    f"{first.dt} in one and {system.dt} at {context}."
+                )
+            return getattr(system, name)
+
+        return matrix
+
     return LinearFamily(
         context_axes=context_axes,
-        A=lambda **context: model(tuple(context.items())).A,
-        B=lambda **context: model(tuple(context.items())).B,
+        A=part("A"),
+        B=part("B"),
         Q=Q,
         R=R,
         x0_covariance=x0_covariance,
-        time="discrete" if discrete else "continuous",
-        horizon=horizon,
+        time="discrete" if first.isdtime(strict=True) else "continuous",
         name=name,
-        C=lambda **context: model(tuple(context.items())).C,
-        D=(lambda **context: model(tuple(context.items())).D) if has_direct else None,
-        **labels,
+        C=part("C"),
+        state_names=list(first.state_labels),
+        input_names=list(first.input_labels),
+        output_names=list(first.output_labels),
     )
 
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController
-from taskspace.systems.linear.matrices import LinearMatrices
+from taskspace.systems.linear.kernels.lyapunov import LinearMatrices
 
 
 def block_diagonal(first: Array, second: Array) -> Array:
@@ -216,37 +216,4 @@ def in_rates(controllers: LinearController) -> LinearController:
         np.zeros((*B.shape[:-2], 1, 0)),
         parameters=controllers.parameters,
         names=controllers.names,
-    )
-
-
-def without_direct(controllers: LinearController, direct: Array) -> LinearController:
-    r"""Return controllers of $y = C x + D u$ as controllers of $C x$ alone.
-
-    With $M = (I + D_c D)^{-1}$ the loop is $u = -M (C_c x_c + D_c C x + D_r r)$.
-
-    Args:
-        controllers: of any leading dims.
-        direct: D of the plant, one matrix.
-    """
-    assert controllers.B_r is not None
-    assert controllers.D_r is not None
-    try:
-        M = np.linalg.inv(np.eye(direct.shape[1]) + controllers.D @ direct)
-    except np.linalg.LinAlgError as error:
-        raise InvalidInputError(
-            "The loop of a controller and a plant with a direct part must be well "
-            "posed, but I + D_c D is singular. Add the lag of the actuator or of the "
-            "sensor."
-        ) from error
-    inner = controllers.B @ direct @ M
-    return LinearController(
-        controllers.A - inner @ controllers.C,
-        controllers.B - inner @ controllers.D,
-        M @ controllers.C,
-        M @ controllers.D,
-        controllers.B_r - inner @ controllers.D_r,
-        M @ controllers.D_r,
-        controllers.parameters,
-        controllers.names,
-        controllers.time,
     )

@@ -1,6 +1,6 @@
-"""Linear families of your own, stated by functions of the context."""
+"""Linear families of your own, stated by functions of the context or at points."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.spaces import Space
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.linear.base import LinearSystem, check_horizon, weight_matrix
-from taskspace.systems.linear.matrices import LinearMatrices
+from taskspace.systems.linear.base import LinearSystem, weight_matrix
+from taskspace.systems.linear.kernels.lyapunov import LinearMatrices
 
 MatrixOfContext = Callable[..., ArrayLike]
 
@@ -28,7 +29,6 @@ class LinearFamily(LinearSystem):
         R: input weight, symmetric and positive definite, or a function.
         x0_covariance: second moment of the initial state; the identity if left out.
         time: `"continuous"` or `"discrete"`.
-        horizon: time or number of steps; infinite by default.
         name: what to call it in reports.
         state_names: names of the states, in their order, with a unit in brackets if
             you like (`"speed [m/s]"`); x1, x2, … if left out.
@@ -36,8 +36,6 @@ class LinearFamily(LinearSystem):
         C: what is measured, y = C x, a matrix or a function; all states if left out.
             Only controllers (`LinearController`) act on it.
         output_names: names of the outputs, likewise; y1, y2, … if left out.
-        D: direct part of what is measured, y = C x + D u, a matrix or a function; none
-            if left out. Bounds over boxes are for plants without one.
         channel: B_w and C_z, matrices of numbers: disturbances enter as B_w w, and
             z = C_z x counts in the measure `channel_norm`.
 
@@ -61,29 +59,47 @@ class LinearFamily(LinearSystem):
     R: MatrixOfContext | ArrayLike
     x0_covariance: ArrayLike | None = None
     time: Literal["continuous", "discrete"] = "continuous"
-    horizon: float = np.inf
     name: str = "linear family"
     state_names: Sequence[str] | None = None
     input_names: Sequence[str] | None = None
     C: MatrixOfContext | ArrayLike | None = None
     output_names: Sequence[str] | None = None
-    D: MatrixOfContext | ArrayLike | None = None
     channel: tuple[ArrayLike, ArrayLike] | None = None  # pyright: ignore
     id: ClassVar[str] = "linear-family"
 
     def __post_init__(self):
+        if self.time not in ("continuous", "discrete"):
+            raise UnknownNameError("time", self.time, ["continuous", "discrete"])
         default = np.array([[axis.default for axis in self.axes]])
-        matrices = self.matrices(default)._asdict() | {"C": self.output_matrix(default)}
-        self._check({name: stack.shape[1:] for name, stack in matrices.items()})
-        direct, wanted = self.direct_matrix(default), matrices["C"][0].shape[0]
-        if direct is not None and direct.shape[1:] != (wanted, matrices["B"].shape[2]):
-            raise InvalidInputError(
-                f"D must have shape {(wanted, matrices['B'].shape[2])}, one row per "
-                f"output and one column per input, but has {direct.shape[1:]}."
-            )
+        A, B, Q, R = (matrix[0] for matrix in self.matrices(default))
+        C, start = self.output_matrix(default)[0], self.initial_covariance
+        n, m = B.shape
+        for symbol, matrix, wanted in (
+            ("A", A, (n, n)),
+            ("Q", Q, (n, n)),
+            ("R", R, (m, m)),
+            ("x0_covariance", start, (n, n)),
+            ("C", C, (len(C), n)),
+        ):
+            if matrix.shape != wanted:
+                raise InvalidInputError(
+                    f"{symbol} must have shape {wanted} to fit B of shape {(n, m)}, "
+                    f"but has {matrix.shape}."
+                )
+        for what, names, count in (
+            ("state", self.state_names, n),
+            ("input", self.input_names, m),
+            ("output", self.output_names, len(C)),
+        ):
+            if names is None:
+                continue
+            if isinstance(names, str) or len(names) != count or len({*names}) < count:
+                raise InvalidInputError(
+                    f"{what}_names must be {count} different names, one per {what}, "
+                    f"but got {names!r}."
+                )
         if self.channel is not None:
             entry, exit_rows = (np.array(x, np.float64) for x in self.channel)
-            n = len(matrices["A"][0])
             shapes = entry.shape[:1], exit_rows.shape[1:]
             if entry.ndim != 2 or exit_rows.ndim != 2 or shapes != ((n,), (n,)):
                 raise InvalidInputError(
@@ -128,7 +144,7 @@ class LinearFamily(LinearSystem):
 
     def settings(self) -> dict[str, Any]:
         """Return what can be written down: functions cannot."""
-        return {"name": self.name, "time": self.time, "horizon": self.horizon}
+        return {"name": self.name, "time": self.time}
 
     @property
     def varying_weights(self) -> tuple[str, ...]:
@@ -137,61 +153,23 @@ class LinearFamily(LinearSystem):
 
     def matrices(self, contexts: Array) -> LinearMatrices:
         """Return A, B, Q and R at each context row."""
-        rows = contexts.tolist()
-        A = np.stack([self._matrix("A", row) for row in rows])
-        B = np.stack([self._matrix("B", row) for row in rows])
-        weights = []
-        for symbol, definite in (("Q", False), ("R", True)):
-            value = getattr(self, symbol)
-            if callable(value):
-                checked = [
-                    weight_matrix(symbol, self._matrix(symbol, row), definite)
-                    for row in rows
-                ]
-                weights.append(np.stack(checked))
-            else:
-                fixed = weight_matrix(symbol, value, definite)
-                weights.append(np.broadcast_to(fixed, (len(rows), *fixed.shape)))
-        return LinearMatrices(A, B, *map(np.ascontiguousarray, weights))
+        stacks = []
+        for symbol in "ABQR":
+            varies = callable(getattr(self, symbol))
+            rows = (contexts if varies else contexts[:1]).tolist()
+            found = [self._matrix(symbol, row) for row in rows]
+            if symbol in "QR":
+                found = [weight_matrix(symbol, m, symbol == "R") for m in found]
+            stack = np.stack(found)
+            stack = np.broadcast_to(stack, (len(contexts), *stack.shape[1:]))
+            stacks.append(np.ascontiguousarray(stack))
+        return LinearMatrices(*stacks)
 
     def output_matrix(self, contexts: Array) -> Array:
         """C at each context row, the identity unless given."""
         if self.C is None:
             return super().output_matrix(contexts)
         return np.stack([self._matrix("C", row) for row in contexts.tolist()])
-
-    def direct_matrix(self, contexts: Array) -> Array | None:
-        """D at each context row, None unless given."""
-        if self.D is None:
-            return None
-        return np.stack([self._matrix("D", row) for row in contexts.tolist()])
-
-    def _check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Refuse settings that do not fit each other.
-
-        Args:
-            shapes: of A, B, Q and R, and of C.
-        """
-        if self.time not in ("continuous", "discrete"):
-            raise UnknownNameError("time", self.time, ["continuous", "discrete"])
-        check_horizon(self.horizon, continuous=self.is_continuous)
-        n, m = shapes["B"]
-        start = (n, n) if self.x0_covariance is None else self.initial_covariance.shape
-        for symbol, shape, wanted in (
-            ("A", shapes["A"], (n, n)),
-            ("Q", shapes["Q"], (n, n)),
-            ("R", shapes["R"], (m, m)),
-            ("x0_covariance", start, (n, n)),
-            ("C", shapes["C"], (shapes["C"][0], n)),
-        ):
-            if shape != wanted:
-                raise InvalidInputError(
-                    f"{symbol} must have shape {wanted} to fit B of shape {(n, m)}, "
-                    f"but has {shape}."
-                )
-        _check_names("state", self.state_names, n)
-        _check_names("input", self.input_names, m)
-        _check_names("output", self.output_names, shapes["C"][0])
 
     def _matrix(self, symbol: str, row: list[float]) -> Array:
         context = dict(zip((axis.name for axis in self.axes), row, strict=True))
@@ -206,18 +184,78 @@ class LinearFamily(LinearSystem):
         return matrix
 
 
-def _check_names(what: str, names: Sequence[str] | None, n: int) -> None:
-    """Refuse names of states or inputs that are not as many, or not different.
+def points_family(
+    points: Space,
+    A: ArrayLike,
+    B: ArrayLike,
+    *,
+    Q: ArrayLike,
+    R: ArrayLike,
+    C: ArrayLike | None = None,
+    x0_covariance: ArrayLike | None = None,
+    time: Literal["continuous", "discrete"] = "continuous",
+    name: str = "plant at operating points",
+) -> LinearFamily:
+    """Return a linear family that is known at some contexts, and nowhere else.
+
+    Linearisations of a simulator. Covers, profiles and libraries are about these
+    points; between them nothing is known, so there are no proofs over boxes, and other
+    contexts are refused.
 
     Args:
-        what: `"state"` or `"input"`.
-        names: the names, None for the default ones.
-        n: how many there must be.
+        points: the contexts, in the order of the matrices.
+        A: shape `(point, n_states, n_states)`; B and C likewise, or one matrix for all.
+        B: see A.
+        Q: state weight.
+        R: input weight.
+        C: what is measured; all states if left out.
+        x0_covariance: second moment of the initial state; the identity if left out.
+        time: `"continuous"` or `"discrete"`.
+        name: what to call it in reports.
+
+    Example:
+        >>> from taskspace.spaces import Points
+        >>> speeds = Points(("speed",), [[10.0], [20.0]])
+        >>> plant = points_family(
+        ...     speeds, A=[[[-1.0]], [[-2.0]]], B=[[1.0]], Q=[[1.0]], R=[[1.0]]
+        ... )
+        >>> plant.matrices(np.array([[20.0]])).A[0].tolist()
+        [[-2.0]]
     """
-    if names is None:
-        return
-    if isinstance(names, str) or len(names) != n or len(set(names)) < n:
-        raise InvalidInputError(
-            f"{what}_names must be {n} different names, one per {what}, but got "
-            f"{names!r}."
-        )
+    rows = {tuple(row): i for i, row in enumerate(points.points.tolist())}
+    if len(rows) < points.size:
+        raise InvalidInputError("Operating points must differ, but some are the same.")
+
+    def looked_up(symbol: str, given: ArrayLike) -> MatrixOfContext:
+        stack = np.array(given, np.float64)
+        if stack.ndim == 2:
+            stack = np.broadcast_to(stack, (points.size, *stack.shape))
+        if stack.ndim != 3 or len(stack) != points.size:
+            raise InvalidInputError(
+                f"{symbol} must hold one matrix per point, {points.size} in all, or "
+                f"one for all, but has shape {stack.shape}."
+            )
+
+        def at(**context: float) -> Array:
+            row = tuple(float(context[axis]) for axis in points.names)
+            if row not in rows:
+                raise InvalidInputError(
+                    f"The plant is known at {points.size} operating points, but not "
+                    f"at {context}. Use these points as sources and targets."
+                )
+            return stack[rows[row]]
+
+        return at
+
+    defaults = zip(points.names, points.points[0].tolist(), strict=True)
+    return LinearFamily(
+        [ContextAxis(name, default) for name, default in defaults],
+        A=looked_up("A", A),
+        B=looked_up("B", B),
+        Q=Q,
+        R=R,
+        x0_covariance=x0_covariance,
+        time=time,
+        name=name,
+        C=None if C is None else looked_up("C", C),
+    )

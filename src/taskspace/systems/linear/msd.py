@@ -13,8 +13,8 @@ from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain, Policy
 from taskspace.systems.base import REDUCED, ContextAxis, Provenance
-from taskspace.systems.linear.base import LinearSystem, check_horizon
-from taskspace.systems.linear.matrices import LinearMatrices
+from taskspace.systems.linear.base import LinearSystem
+from taskspace.systems.linear.kernels.lyapunov import LinearMatrices
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class MassSpringDamper(LinearSystem):
         position_weight: $q_x$.
         velocity_weight: $q_v$.
         input_weight: $r$.
-        horizon: seconds; infinite by default.
 
     Version history:
         msd-v1: first version.
@@ -37,7 +36,6 @@ class MassSpringDamper(LinearSystem):
     position_weight: float = 10.0
     velocity_weight: float = 4.0
     input_weight: float = 1.0
-    horizon: float = np.inf
     id: ClassVar[str] = "msd-v1"
     provenance: ClassVar[Provenance] = "exact"
 
@@ -47,7 +45,6 @@ class MassSpringDamper(LinearSystem):
                 raise InvalidInputError(
                     f"{name} > 0 must hold, but got {getattr(self, name)}."
                 )
-        check_horizon(self.horizon, continuous=True)
 
     @property
     def axes(self) -> tuple[ContextAxis, ...]:
@@ -103,7 +100,7 @@ class MassSpringDamper(LinearSystem):
 
     def performance(self, policies: Policy, contexts: Array) -> Array:
         """J of every gain at every context, dims `(source, policy, target)`."""
-        if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
+        if not isinstance(policies, LinearGain):
             return super().performance(policies, contexts)
         gain = self.gains(policies).gain[..., 0, :]
         if gain[..., 0].size * len(contexts) < LARGE:
@@ -115,7 +112,7 @@ class MassSpringDamper(LinearSystem):
 
     def home_performance(self, policies: Policy, contexts: Array) -> Array:
         """J of every gain at its own source, dims `(source, policy)`."""
-        if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
+        if not isinstance(policies, LinearGain):
             return super().home_performance(policies, contexts)
         return -self._cost(self.gains(policies).gain[..., 0, :], contexts[:, None, :])
 
@@ -127,7 +124,7 @@ class MassSpringDamper(LinearSystem):
         names: Collection[str] = REDUCED,
     ) -> dict[str, Array]:
         """Worst and best over the family in one pass, J of no policy kept."""
-        if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
+        if not isinstance(policies, LinearGain):
             return super().reduce_family(policies, home, contexts, names)
         gains = self.gains(policies).gain[:, :, 0, :]
         return dict(
@@ -156,7 +153,7 @@ class MassSpringDamper(LinearSystem):
         self, policies: Policy, contexts: Array, reference: Array, epsilon: float
     ) -> NDArray[np.uint64] | None:
         """Bits of the targets where `reference − J <= epsilon`, without storing J."""
-        if np.isfinite(self.horizon) or not isinstance(policies, LinearGain):
+        if not isinstance(policies, LinearGain):
             return None
         gains = np.ascontiguousarray(self.gains(policies).gain[:, 0, 0, :])
         columns = np.ascontiguousarray(contexts.T)

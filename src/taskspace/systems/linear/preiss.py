@@ -13,8 +13,8 @@ import numpy as np
 
 from taskspace._util.arrays import Array
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.linear.base import LinearSystem, check_horizon
-from taskspace.systems.linear.matrices import LinearMatrices
+from taskspace.systems.linear.base import LinearSystem
+from taskspace.systems.linear.kernels.lyapunov import LinearMatrices
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,11 @@ class ScalarLqr(LinearSystem):
     For $u = -kx$ with $bk > a$ the cost is $(1 + k^2) / (2 (bk - a))$; the least is
     $(a + \sqrt{a^2 + b^2}) / b^2$.
 
-    Args:
-        horizon: seconds; infinite by default.
-
     Version history:
         scalar-lqr-v1: first version.
     """
 
-    horizon: float = np.inf
     id: ClassVar[str] = "scalar-lqr-v1"
-
-    def __post_init__(self):
-        check_horizon(self.horizon, continuous=True)
 
     @property
     def axes(self) -> tuple[ContextAxis, ...]:
@@ -72,18 +65,11 @@ class Quadrotor(LinearSystem):
     pitch and yaw with entries ±1, σ scales each, $U$ puts the thrust on the vertical
     velocity and the torques on the rates. $Q = I$, $R = I$, $E[x_0 x_0^\top] = I$.
 
-    Args:
-        horizon: seconds; infinite by default.
-
     Version history:
         quadrotor-v1: first version.
     """
 
-    horizon: float = np.inf
     id: ClassVar[str] = "quadrotor-v1"
-
-    def __post_init__(self):
-        check_horizon(self.horizon, continuous=True)
 
     @property
     def axes(self) -> tuple[ContextAxis, ...]:

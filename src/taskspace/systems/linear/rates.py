@@ -68,11 +68,6 @@ def rate_form(
             "rate_form takes a LinearFamily in continuous time, but got "
             f"{type(plant).__name__}."
         )
-    if plant.D is not None:
-        raise InvalidInputError(
-            "rate_form takes a plant without a direct part, but it has D. Add the lag "
-            "of the actuator or of the sensor."
-        )
     default = np.array([[axis.default for axis in plant.axes]])
     p, n = plant.output_matrix(default).shape[1:]
     m = plant.matrices(default).B.shape[2]

@@ -54,11 +54,6 @@ class PerLoop(PolicyEnclosure):
     def __init__(
         self, system: LinearSystem, policies: Policy, sources: Array, question: Question
     ):
-        if system.direct_matrix(sources[:1]) is not None:
-            raise NoEnclosureError(
-                "Bounds over boxes are for plants without a direct part, but this one "
-                "has D. Add the lag of the actuator or of the sensor to its states."
-            )
         super().__init__(system, policies, question)
         stack = system.stacked(policies)
         arrays = list(stack.arrays().values())

@@ -7,13 +7,11 @@ doubling (Smith 1968): $X_{2m} = X_m + \Phi_m X_m \Phi_m^\top$, $\Phi_{2m} = \Ph
 - $\Phi = I + E$ is kept as $E$, squared by $E \leftarrow 2E + E^2$: a slow mode, whose
   $\Phi$ is next to 1, keeps its digits however much faster the other modes are.
 - Discrete time starts from $E = (F - I)(F + I)$, which is exact next to 1 and −1.
-- Continuous time, infinite horizon: the Cayley transform with a shift $s$ larger
-  than $\|F\|_\infty$ turns it into a discrete equation with the same solution, and
-  $sI - F$ is diagonally dominant, so elimination needs no pivoting.
-- Continuous time, horizon T: $X_h$ and $E_h$ of a short step $h = T/2^k$ come
-  from their Taylor series. This holds for unstable loops too.
+- Continuous time: the Cayley transform with a shift $s$ larger than $\|F\|_\infty$
+  turns it into a discrete equation with the same solution, and $sI - F$ is diagonally
+  dominant, so elimination needs no pivoting.
 
-An infinite horizon ends when $\Phi$ is negligible in units of X itself,
+The series ends when $\Phi$ is negligible in units of X itself,
 $\Phi_{ij}^2 X_{jj} \ll X_{ii}$, so units of states and time do not matter. It is
 unstable when the trace of $\Phi$, a sum of powers of eigenvalues, is far above 1, by
 more than rounding of F can have made it. A loop that took many doublings is solved for
@@ -32,8 +30,6 @@ frozen, so its result does not depend on its neighbours: any tiling gives the sa
 | `state`, `steps` | `(LANES,)` | how a lane ended, after how many doublings |
 | `plant` | 4 × `(target, …, …)` | A, B, Q and R of each target |
 """
-
-import math
 
 import numpy as np
 from numba import njit
@@ -69,9 +65,6 @@ UNIT = 2.0**-53
 SPURIOUS = 1e-6
 # Beyond so many, rounding of F X Fᵀ − X hides a correction of that size.
 CHECKED = 21
-# ‖F‖h ≤ 1/8 and 12 terms leave a remainder below 1e-17 (2·‖F‖h enters X_h).
-TAYLOR_STEP = 3.0  # −log2 of 1/8
-TAYLOR_TERMS = 12
 
 RUNNING, DONE, UNSTABLE, UNDECIDED = 0, 1, 2, 3
 
@@ -310,7 +303,7 @@ def _check(f, x0, x, scratch, lane, state, steps, continuous):
 
 @njit(cache=True, error_model="numpy")
 def _gramians(f, x0, x, scratch, lane, state, steps, continuous):
-    """X of the infinite horizon, and how each lane ended."""
+    """X of each lane, and how the lane ended."""
     e, _, tmp = scratch
     copy(x, x0)
     _start(f, x, scratch, lane, continuous)
@@ -321,77 +314,6 @@ def _gramians(f, x0, x, scratch, lane, state, steps, continuous):
         doubtful |= state[w] == DONE and steps[w] > EASY
     if doubtful:
         _check(f, x0, x, scratch, lane, state, steps, continuous)
-
-
-@njit(cache=True, error_model="numpy")
-def _finite_time(f, x, e, term, tmp, h, horizon):
-    """X = ∫₀ᵀ e^{Ft} X₀ e^{Fᵀt} dt: a short step by Taylor series, then doubling."""
-    n = f.shape[0]
-    doublings = np.empty(LANES, np.int64)
-    _row_sum_norm(f, h)
-    for w in range(LANES):
-        # By logarithms, for the product itself may overflow.
-        power = math.log2(h[w]) + math.log2(horizon) + TAYLOR_STEP
-        doublings[w] = math.ceil(power) if 0.0 < power < 4096.0 else 0
-        h[w] = math.ldexp(horizon, -doublings[w])
-    # X_h: term ← (h / order)(F term + (F term)ᵀ), symmetric like X₀.
-    for i in range(n):
-        for j in range(n):
-            for w in range(LANES):
-                term[i, j, w] = h[w] * x[i, j, w]
-                x[i, j, w] = term[i, j, w]
-    for order in range(2, TAYLOR_TERMS + 1):
-        multiply(f, term, tmp)
-        for i in range(n):
-            for j in range(n):
-                for w in range(LANES):
-                    term[i, j, w] = h[w] / order * (tmp[i, j, w] + tmp[j, i, w])
-                    x[i, j, w] += term[i, j, w]
-    # E_h = e^{Fh} − I.
-    for i in range(n):
-        for j in range(n):
-            for w in range(LANES):
-                term[i, j, w] = h[w] * f[i, j, w]
-                e[i, j, w] = term[i, j, w]
-    for order in range(2, TAYLOR_TERMS + 1):
-        multiply(f, term, tmp)
-        for i in range(n):
-            for j in range(n):
-                for w in range(LANES):
-                    term[i, j, w] = h[w] / order * tmp[i, j, w]
-                    e[i, j, w] += term[i, j, w]
-    for step in range(doublings.max()):
-        for w in range(LANES):
-            if doublings[w] <= step:  # this lane has reached T
-                _freeze(e, w)
-        move(e, x, tmp, 1.0)
-        square(e, tmp)
-        copy(e, tmp)
-
-
-@njit(cache=True, error_model="numpy")
-def _finite_steps(f, x0, x, e, tmp, n_steps):
-    """X = Σ_{t < n_steps} Fᵗ X₀ Fᵀᵗ, by the binary digits of `n_steps`."""
-    n = x.shape[0]
-    for i in range(n):
-        for j in range(n):
-            for w in range(LANES):
-                e[i, j, w] = f[i, j, w] - (1.0 if i == j else 0.0)
-    top = 0
-    while n_steps >> (top + 1):
-        top += 1
-    for bit in range(top - 1, -1, -1):
-        move(e, x, tmp, 1.0)
-        square(e, tmp)
-        copy(e, tmp)
-        if (n_steps >> bit) & 1:  # X ← X₀ + F X Fᵀ, Φ ← F Φ
-            add_congruence(f, x, tmp, x0)
-            multiply(f, e, tmp)
-            for i in range(n):
-                for j in range(n):
-                    for w in range(LANES):
-                        one = 1.0 if i == j else 0.0
-                        e[i, j, w] = tmp[i, j, w] + (f[i, j, w] - one)
 
 
 @njit(cache=True, error_model="numpy")
@@ -406,7 +328,7 @@ def _state_gain(gain, c, t, u, j):
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def some_policies(gains, plant, c, x_start, continuous, horizon, costs, xs):
+def some_policies(gains, plant, c, x_start, continuous, costs, xs):
     """Costs of some gains; NaN where the careful method must decide.
 
     `c` holds C of every target, u = −K C x, or nothing for u = −K x; `x_start` X₀ of
@@ -442,14 +364,7 @@ def some_policies(gains, plant, c, x_start, continuous, horizon, costs, xs):
                         for u in range(n_inputs):
                             value -= b[t, i, u] * k[w, u, j]
                         f[i, j, w] = value
-            if np.isinf(horizon):
-                _gramians(f, x0, x, scratch, lane, state, steps, continuous)
-            else:
-                copy(x, x0)
-                if continuous:
-                    _finite_time(f, x, e, work, tmp, lane, horizon)
-                else:
-                    _finite_steps(f, x0, x, e, tmp, int(horizon))
+            _gramians(f, x0, x, scratch, lane, state, steps, continuous)
             for w in range(min(LANES, n_targets - first)):
                 t = first + w
                 total, size = 0.0, 0.0
@@ -465,7 +380,7 @@ def some_policies(gains, plant, c, x_start, continuous, horizon, costs, xs):
                     total = np.inf
                 elif state[w] == UNDECIDED or not abs(total) < np.inf:
                     total = np.nan
-                elif state[w] == DONE:
+                else:
                     rounding = 2.0 ** min(steps[w], EASY) * UNIT
                     if not continuous:
                         rounding *= max(1.0, _own_size(f, w) / n)

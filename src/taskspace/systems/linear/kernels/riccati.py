@@ -18,8 +18,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
-from taskspace.systems.linear.kernels.lyapunov import gramian
-from taskspace.systems.linear.matrices import LinearMatrices
+from taskspace.systems.linear.kernels.lyapunov import LinearMatrices, gramian
 
 DOUBLINGS = 60
 DOUBLING_DONE = 1e-12

@@ -19,7 +19,7 @@ _HERE = "taskspace.systems.linear.measures"
 
 MEASURES: "Registry[Measure]" = Registry(
     {
-        "decay_rate": f"{_HERE}.decay_rate:DECAY_RATE",
+        "decay_rate": f"{_HERE}.norms:DECAY_RATE",
         "hinf": f"{_HERE}.norms:HINF",
         "channel_norm": f"{_HERE}.norms:CHANNEL_NORM",
         "sensitivity": f"{_HERE}.norms:SENSITIVITY",

@@ -1,7 +1,10 @@
-"""The interface of a measure of closed loops, and the loops themselves."""
+"""The interface of a measure of closed loops, measures of users, and the loops."""
 
+import inspect
+import keyword
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ from taskspace.systems.linear.controllers import (
     unheard_states,
 )
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
+from taskspace.systems.linear.measures import MEASURES
 
 if TYPE_CHECKING:
     from taskspace.systems.base import Provenance
@@ -77,9 +81,6 @@ class Measure(ABC):
         return f"{self.words} of at most {decimal_text(epsilon)}{unit}"
 
 
-PER_LOOP = ("F", "E", "U", "Y", "W", "Z", "stable")
-
-
 class ClosedLoops(NamedTuple):
     """Closed loops of every policy at every context, dims `(source, policy, target)`.
 
@@ -88,10 +89,8 @@ class ClosedLoops(NamedTuple):
         E: from what is added to the plant's input, `(…, n, n_inputs)`.
         U: to the feedback, u = U z, `(…, n_inputs, n)`.
         Y: to the measured outputs, y = Y z, `(…, n_outputs, n)`.
-        W: from the disturbances of the stated channel, `(n, …)`.
-        Z: to what counts of the stated channel, `(…, n)`.
-        through: for `"U"` and `"Y"` what reaches them at once, where the plant has a
-            direct part: from what is added to its input, less the identity for `"U"`.
+        W: from the disturbances of the stated channel, `(…, n, n_disturbances)`.
+        Z: to what counts of the stated channel, `(…, n_counted, n)`.
         stable: which loops are stable, for the matrices as given.
         continuous: continuous or discrete time.
     """
@@ -102,7 +101,6 @@ class ClosedLoops(NamedTuple):
     Y: Array
     W: Array
     Z: Array
-    through: "dict[str, Array]"
     stable: NDArray[np.bool_]
     continuous: bool
 
@@ -112,10 +110,8 @@ class ClosedLoops(NamedTuple):
         Args:
             place: numbers of source, policy and target.
         """
-        return self._replace(
-            through={key: x[place] for key, x in self.through.items()},
-            **{name: getattr(self, name)[place] for name in PER_LOOP},
-        )
+        parts = {name: getattr(self, name)[place] for name in self._fields[:-1]}
+        return self._replace(**parts)
 
 
 class LoopMeasure(Measure):
@@ -154,112 +150,38 @@ def closed_loops(
         policies: a stack with leading dims `(source, policy)`.
         contexts: full context rows.
     """
-    if np.isfinite(system.horizon):
-        raise InvalidInputError(
-            "A measure of the closed loop is about all times, but the system has "
-            f"horizon={system.horizon:g}. Use horizon=inf."
-        )
     stack = system.stacked(policies)
-    if not isinstance(stack, LinearController):
-        return _loops_of(system, stack.gain, 0, contexts, None)
-    unheard = unheard_states(stack)
-    stack = unheard_at_rest(stack)
-    parts, order = [], []
-    for rows, controllers in system.seen_by(stack, contexts):
-        feedback, n_states = controllers.feedback, stack.n_states
-        parts.append(_loops_of(system, feedback, n_states, contexts[rows], stack))
-        order.append(rows)
-    if len(parts) == 1:
-        return _set_aside(parts[0], unheard)
-    back = np.argsort(np.concatenate(order))
-
-    def joined(arrays: list[Array]) -> Array:
-        return np.concatenate(arrays, axis=2)[:, :, back]
-
-    first = parts[0]
-    through = {
-        key: joined([part.through[key] for part in parts]) for key in first.through
-    }
-    arrays = {
-        name: joined([getattr(part, name) for part in parts]) for name in PER_LOOP
-    }
-    return _set_aside(first._replace(through=through, **arrays), unheard)
-
-
-def _set_aside(loops: ClosedLoops, unheard: NDArray[np.bool_]) -> ClosedLoops:
-    """Give the states that do not reach an output a mode faster than all others.
-
-    Args:
-        loops: of controllers whose unheard states are at rest.
-        unheard: which states of the controllers they are.
-    """
-    if not unheard.any() or not loops.continuous:
-        return loops
-    F = loops.F.copy()
-    fastest = np.abs(F).sum(-1).max(-1)
-    n_plant = F.shape[-1] - unheard.shape[-1]
-    for source, policy, state in np.argwhere(unheard):
-        place = n_plant + state
-        F[source, policy, :, place, place] = -fastest[source, policy]
-    return loops._replace(F=F)
-
-
-def _loops_of(
-    system: "LinearSystem",
-    gain: Array,
-    n_states: int,
-    contexts: Array,
-    original: LinearController | None,
-) -> ClosedLoops:
-    """Return the loops of feedback of C x, where the direct part is one matrix.
-
-    Args:
-        system: the tasks.
-        gain: `(source, policy, …, …)`; of the whole state where `original` is None.
-        n_states: states of the controllers.
-        contexts: full context rows.
-        original: the controllers of C x + D u, whose feedback of C x `gain` is.
-    """
     matrices, outputs = system.matrices(contexts), system.output_matrix(contexts)
     n, n_inputs = matrices.B.shape[1:]
-    seen = outputs
-    if original is None:
-        seen = np.broadcast_to(np.eye(n), (len(contexts), n, n))
-    larger, C, _ = augmented(matrices, seen, system.initial_covariance, n_states)
+    if isinstance(stack, LinearController):
+        unheard = unheard_states(stack)
+        gain, seen = unheard_at_rest(stack).feedback, outputs
+        n_all = n + stack.n_states
+    else:
+        unheard = np.zeros((0, 0, 0), bool)
+        gain, seen = stack.gain, np.broadcast_to(np.eye(n), (len(contexts), n, n))
+        n_all = n
+    larger, C, _ = augmented(matrices, seen, system.initial_covariance, n_all - n)
     state_gain = gain[:, :, None] @ C
     F = larger.A - larger.B @ state_gain
     flat = np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:]))
-    rest = (np.eye(n + n_states), system.is_continuous, np.inf, C)
+    rest = (np.eye(n_all), system.is_continuous, C)
     stable = np.isfinite(closed_loop_cost(flat, larger, *rest))
+    if system.is_continuous and unheard.any():
+        # States that reach no output get a mode faster than all others.
+        fastest = np.abs(F).sum(-1).max(-1)
+        for source, policy, state in np.argwhere(unheard):
+            place = n + state
+            F[source, policy, :, place, place] = -fastest[source, policy]
     shape = F.shape[:3]
-    Y = np.zeros((len(contexts), outputs.shape[1], n + n_states))
-    Y[:, :, :n] = outputs
-    Y = np.broadcast_to(Y, (*shape, *Y.shape[1:]))
-    E = np.broadcast_to(larger.B[:, :, :n_inputs], (*shape, n + n_states, n_inputs))
-    U, through = -state_gain[..., :n_inputs, :], {}
-    direct = system.direct_matrix(contexts[:1])
-    if direct is not None:
-        # The plant's input is M (w − …), M = (I + D_c D)⁻¹, and y has D of it.
-        M = np.broadcast_to(np.eye(n_inputs), (*shape, n_inputs, n_inputs))
-        if original is not None:
-            M = np.linalg.inv(np.eye(n_inputs) + original.D @ direct[0])[:, :, None]
-            M = np.broadcast_to(M, (*shape, n_inputs, n_inputs))
-            E = E @ M
-            E[..., n:, :] += original.B[:, :, None] @ direct[0] @ M
-        Y = Y + direct[0] @ U
-        through = {"U": M - np.eye(n_inputs), "Y": direct[0] @ M}
-    W, Z = stated_channel(system, n + n_states)
-    return ClosedLoops(
-        F,
-        E,
-        U,
-        Y,
-        np.broadcast_to(W, (*shape, *W.shape)),
-        np.broadcast_to(Z, (*shape, *Z.shape)),
-        through,
-        stable.reshape(shape),
-        system.is_continuous,
+    W, Z = stated_channel(system, n_all)
+    Y = np.pad(outputs, ((0, 0), (0, 0), (0, n_all - n)))
+    E, Y, W, Z = (
+        np.broadcast_to(part, (*shape, *part.shape[-2:]))
+        for part in (larger.B[:, :, :n_inputs], Y, W, Z)
     )
+    U = -state_gain[..., :n_inputs, :]
+    return ClosedLoops(F, E, U, Y, W, Z, stable.reshape(shape), system.is_continuous)
 
 
 def stated_channel(system: "LinearSystem", n: int) -> tuple[Array, Array]:
@@ -274,3 +196,115 @@ def stated_channel(system: "LinearSystem", n: int) -> tuple[Array, Array]:
     entry, exit_rows = system.channel
     rest = n - len(entry)
     return np.pad(entry, ((0, rest), (0, 0))), np.pad(exit_rows, ((0, 0), (0, rest)))
+
+
+F = TypeVar("F", bound=Callable[..., float])
+
+
+class OwnMeasure(Measure):
+    """A measure that a user's function gives; nothing that rests on it is proven.
+
+    Args:
+        function: of the closed loop, or of system, policy and context.
+        name: what users call it.
+        larger_is_better: which way it is good.
+        unit: its unit, empty for a pure number.
+        words: what it is, for sentences.
+    """
+
+    is_of_any_system = True
+
+    def __init__(
+        self,
+        function: Callable[..., float],
+        name: str,
+        *,
+        larger_is_better: bool,
+        unit: str = "",
+        words: str = "",
+    ):
+        self.function, self.name, self.unit = function, name, unit
+        self.larger_is_better = larger_is_better
+        self.words = words or f"a {name.replace('_', ' ')}"
+        n_arguments = len(inspect.signature(function).parameters)
+        if n_arguments not in (1, 3):
+            raise InvalidInputError(
+                "A measure is a function of the closed loop, or of system, policy and "
+                f"context, but {name!r} takes {n_arguments} arguments."
+            )
+        self.is_of_loop = n_arguments == 1
+
+    def values(self, system: Any, policies: Policy, contexts: Array) -> Array:
+        """Return what the function says of every policy at every context.
+
+        Args:
+            system: the tasks.
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: full context rows, shape `(target, len(axes))`.
+
+        Returns:
+            Dims `(source, policy, target)`; infinitely bad where a linear loop is
+            unstable, without asking the function.
+        """
+        shape = (*policies.stack_shape, len(contexts))
+        is_linear = hasattr(system, "matrices")
+        if self.is_of_loop and not is_linear:
+            raise InvalidInputError(
+                f"The measure {self.name!r} is a function of a linear closed loop, but "
+                f"the system is {system.id}. Write it as a function of system, policy "
+                "and context."
+            )
+        loops = closed_loops(system, policies, contexts) if is_linear else None
+        names = [axis.name for axis in system.axes]
+        values = np.empty(shape)
+        for place in np.ndindex(shape):
+            source, policy, target = place
+            if loops is not None and not loops.stable[place]:
+                values[place] = -np.inf if self.larger_is_better else np.inf
+            elif self.is_of_loop:
+                assert loops is not None
+                values[place] = self.function(loops.one(place))
+            else:
+                context = dict(zip(names, contexts[target].tolist(), strict=True))
+                values[place] = self.function(system, policies[source, policy], context)
+        return values
+
+
+def measure(
+    name: str, *, larger_is_better: bool, unit: str = "", words: str = ""
+) -> Callable[[F], F]:
+    """Register a function as a measure that questions may ask for.
+
+    Args:
+        name: what questions call it, e.g. `settling_time` in `settling_time <= 2`.
+        larger_is_better: which way it is good, so which of `>=` and `<=` is asked.
+        unit: its unit, empty for a pure number.
+        words: what it is, for sentences, e.g. `"a settling time"`.
+
+    Returns:
+        A decorator for a function of the closed loop (`loop.F`, `loop.E`, `loop.Y`…,
+        see `ClosedLoops`), or of system, policy and context (values by axis). It
+        returns one number. It is not asked about linear loops that are unstable.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED_NAMES:
+        raise InvalidInputError(
+            "The name of a measure must be one word of letters, digits and _, and "
+            f"none that questions use already, but got {name!r}."
+        )
+    if name in MEASURES and not isinstance(MEASURES[name], OwnMeasure):
+        raise InvalidInputError(
+            f"The measure {name!r} is built in. Choose another name for your own."
+        )
+
+    def register(function: F) -> F:
+        MEASURES[name] = OwnMeasure(
+            function, name, larger_is_better=larger_is_better, unit=unit, words=words
+        )
+        return function
+
+    return register
+
+
+RESERVED_NAMES = {"performance", "score", "cost", "worst", "best", "signed"} | {
+    "regret", "ratio", "floor"
+}  # fmt: skip

@@ -1,4 +1,4 @@
-r"""H∞ norms of closed loops: the measures, and the norms of many loops.
+r"""Decay rates and H∞ norms of closed loops: the measures, and the norms of many loops.
 
 By level sets (Bruinsma & Steinbuch 1990): $\|G\|_\infty > \gamma$ if and only if the
 Hamiltonian matrix of γ has eigenvalues on the imaginary axis, the frequencies at which
@@ -39,6 +39,27 @@ SLACKS = (1e-2, 1e-4, 1e-6, TOLERANCE)
 ON_AXIS = 1e-7
 
 
+class DecayRate(LoopMeasure):
+    r"""$-\max \mathrm{Re}\,\lambda$ of the loop (discrete: $-\log \max |\lambda|$)."""
+
+    name: str = "decay_rate"
+    words: str = "a decay rate"
+    unit: str = "per unit of time"
+    larger_is_better: bool = True
+    provenance: "Provenance" = "computed"  # by plain eigenvalues
+
+    def loop_values(self, loops: ClosedLoops) -> Array:
+        """Return the rate of each loop.
+
+        Args:
+            loops: of every policy at every context.
+        """
+        roots = np.linalg.eigvals(loops.F)
+        with np.errstate(divide="ignore"):
+            edge = roots.real if loops.continuous else np.log(np.abs(roots))
+        return -edge.max(-1)
+
+
 class NormMeasure(LoopMeasure):
     r"""An H∞ norm of a channel, $\|C_z (sI - F)^{-1} B_w + d I\|_\infty$.
 
@@ -61,7 +82,6 @@ class NormMeasure(LoopMeasure):
         """
         entry, exit_rows = (getattr(loops, name) for name in self.channel)
         through = self.direct * np.eye(exit_rows.shape[-2], entry.shape[-1])
-        through = through + loops.through.get(self.channel[1], 0.0)
         return hinf_norms(loops.F, entry, exit_rows, through, loops.continuous)
 
     def loop_values(self, loops: ClosedLoops) -> Array:
@@ -171,6 +191,7 @@ class DiskMargin(NormMeasure):
         return -1 / epsilon if epsilon < 0 else np.nan
 
 
+DECAY_RATE = DecayRate()
 HINF = Hinf()
 CHANNEL_NORM = ChannelNorm()
 SENSITIVITY = Sensitivity()
