@@ -74,24 +74,6 @@ def test_a_selector_with_a_memory_fails():
         check_selector(Forgets)
 
 
-def test_a_selection_that_goes_on_differently_fails():
-    """The proposals depend on something that a log does not hold."""
-    made = []
-
-    class Turns(Farthest):
-        def __init__(self, space, seed):
-            super().__init__(space, seed)
-            made.append(1)
-
-        def propose(self, ledger, question, n):
-            left = self.candidates.left(self.look(ledger, question).planned)
-            points = self.candidates.points[left]
-            return points[:n] if len(made) < 400 else points[::-1][:n]
-
-    with pytest.raises(AssertionError, match=r"^(pure|resumes): "):
-        check_selector(Turns)
-
-
 def test_a_selector_of_ones_own_is_registered_by_a_decorator():
     with pytest.raises(InvalidInputError, match="is that of Random"):
         selector("random")(Farthest)

@@ -200,7 +200,6 @@ REDUCED: tuple[str, ...] = ("worst", "best", "gap_worst", "gap_best")
 FREE = frozenset(
     {"axes", "settings", "solved_return", "contexts", "environment"}
     | {"objective", "states", "inputs", "varying_weights", "output_matrix", "outputs"}
-    | {"direct_matrix"}
 )
 # Faster ways to what `performance` gives: of no use beside another `performance`.
 SHORTCUTS = ("home_performance", "reduce_family", "within_regret")

@@ -257,43 +257,26 @@ def _reduce_sources(gains, home, contexts, weights, reduced):
                 gap_best[s, first : first + n] = least[:n]
 
 
-# A trifle more than the costs can err by rounding: all their terms are positive.
-SLACK = 1 + 1e-9
-
-
 @njit(cache=True, error_model="numpy", nogil=True)
 def _serve(gains, contexts, weights, reference, epsilon, words):
     """Set the bits of the targets where `reference + cost <= epsilon`.
 
-    Most targets are far from the sources that would serve them: a first look without a
-    division passes over them, with some slack.
+    Target `t` is bit `t % 64` of word `t // 64`; the operations on numbers are those of
+    `_reduce_sources`.
     """
-    n_targets = contexts.shape[1]
-    for first in range(0, n_targets, CHUNK):
-        stop = min(first + CHUNK, n_targets)
-        k, c, m = (
-            contexts[0, first:stop],
-            contexts[1, first:stop],
-            contexts[2, first:stop],
-        )
-        best = reference[first:stop]
-        most = 2 * SLACK * (epsilon - best)
-        for s in range(len(gains)):
-            g0, g1 = gains[s]
-            if not _may_serve(g0, g1, k, c, m, weights, most):
-                continue
-            for at in range(0, stop - first, 64):
-                to = min(at + 64, stop - first)
-                few = k[at:to], c[at:to], m[at:to]
-                if _may_serve(g0, g1, few[0], few[1], few[2], weights, most[at:to]):
-                    words[s, (first + at) // 64] = _word(
-                        g0, g1, few[0], few[1], few[2], weights, best[at:to], epsilon
-                    )
+    for s in range(len(gains)):
+        g0, g1 = gains[s]
+        for first in range(0, contexts.shape[1], 64):
+            k = contexts[0, first : first + 64]
+            c = contexts[1, first : first + 64]
+            m = contexts[2, first : first + 64]
+            best = reference[first : first + 64]
+            words[s, first // 64] = _word(g0, g1, k, c, m, weights, best, epsilon)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def _word(g0, g1, k, c, m, weights, best, epsilon):
-    """Return the bits of up to 64 targets, with the operations of `_reduce_sources`."""
+    """Return the bits of up to 64 targets."""
     q_position, q_velocity, r = weights
     q11 = q_position + r * g0 * g0
     both = q11 + (q_velocity + r * g1 * g1)
@@ -305,22 +288,6 @@ def _word(g0, g1, k, c, m, weights, best, epsilon):
         half = 0.5 / (a * b)
         held = q_position * b * b + q_velocity * a * a + r * d * d
         total = (held + m[t] * (a * both + m[t] * q11)) * half
-        if (a > 0) & (b > 0) & (best[t] + total <= epsilon):
-            word |= np.uint64(1) << np.uint64(t)
+        served = (a > 0) & (b > 0) & (best[t] + total <= epsilon)
+        word |= np.uint64(served) << np.uint64(t)  # without a branch: vectors
     return word
-
-
-@njit(cache=True, error_model="numpy", nogil=True, fastmath={"contract"})
-def _may_serve(g0, g1, k, c, m, weights, most):
-    """Whether some cost may be below half of `most`; a product, not a quotient."""
-    q_position, q_velocity, r = weights
-    q11 = q_position + r * g0 * g0
-    both = q11 + (q_velocity + r * g1 * g1)
-    hits = 0
-    for t in range(len(k)):
-        a = g0 + k[t]
-        b = g1 + c[t]
-        d = g0 * c[t] - g1 * k[t]
-        held = q_position * b * b + q_velocity * a * a + r * d * d
-        hits += held + m[t] * (a * both + m[t] * q11) <= most[t] * (a * b)
-    return hits > 0

@@ -26,7 +26,6 @@ FUNCTIONS = {
     SINE: (np.sin, lambda x, z, dx: dx * np.cos(x)),
     COSINE: (np.cos, lambda x, z, dx: -(dx * np.sin(x))),
 }
-OF_NAME = {function.__name__: op for op, (function, _) in FUNCTIONS.items()}
 MAX_POWER = 64
 MAX_NODES = 200_000
 # NumPy functions that write into their first argument.
@@ -109,6 +108,27 @@ class Tape:
             self.refuse(f"numbers of type {dtype}")
 
 
+def _operators(op: int) -> tuple[Any, Any]:
+    """Return the methods of a symbol for an operator, and for it with sides swapped."""
+
+    def forward(self: "Symbol", other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return self._make(op, self, self._other(other))
+
+    def backward(self: "Symbol", other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return self._make(op, self._other(other), self)
+
+    return forward, backward
+
+
+def _function(op: int) -> Any:
+    """Return the method of a symbol for a function of one number."""
+    return lambda self: Symbol(self.tape, self.tape.add(op, self.index))
+
+
 class Symbol:
     """A number that is not known yet: a function of the context."""
 
@@ -148,35 +168,10 @@ class Symbol:
             return left
         return Symbol(self.tape, self.tape.add(op, left.index, right.index))
 
-    def _binary(self, op: int, other: Any, *, swap: bool = False) -> Any:
-        if isinstance(other, np.ndarray):
-            return NotImplemented
-        symbol = self._other(other)
-        return self._make(op, symbol, self) if swap else self._make(op, self, symbol)
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary(ADD, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._binary(ADD, other, swap=True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary(SUBTRACT, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary(SUBTRACT, other, swap=True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary(MULTIPLY, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._binary(MULTIPLY, other, swap=True)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary(DIVIDE, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary(DIVIDE, other, swap=True)
+    __add__, __radd__ = _operators(ADD)
+    __sub__, __rsub__ = _operators(SUBTRACT)
+    __mul__, __rmul__ = _operators(MULTIPLY)
+    __truediv__, __rtruediv__ = _operators(DIVIDE)
 
     def __neg__(self) -> "Symbol":
         return Symbol(self.tape, self.tape.add(NEGATE, self.index))
@@ -209,28 +204,11 @@ class Symbol:
             return NotImplemented
         return (self * self._other(base).log()).exp()
 
-    def _unary(self, name: str) -> "Symbol":
-        return Symbol(self.tape, self.tape.add(OF_NAME[name], self.index))
-
-    def sqrt(self) -> "Symbol":
-        """Square root."""
-        return self._unary("sqrt")
-
-    def exp(self) -> "Symbol":
-        """Exponential."""
-        return self._unary("exp")
-
-    def log(self) -> "Symbol":
-        """Natural logarithm."""
-        return self._unary("log")
-
-    def sin(self) -> "Symbol":
-        """Sine."""
-        return self._unary("sin")
-
-    def cos(self) -> "Symbol":
-        """Cosine."""
-        return self._unary("cos")
+    sqrt = _function(SQUARE_ROOT)
+    exp = _function(EXPONENTIAL)
+    log = _function(LOGARITHM)
+    sin = _function(SINE)
+    cos = _function(COSINE)
 
     def tan(self) -> "Symbol":
         """Tangent."""
