@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_import_stays_light():
-    heavy = ("jax", "torch", "gymnasium", "ortools", "matplotlib", "numba", "xarray")
+    heavy = ("jax", "torch", "gymnasium", "matplotlib", "numba", "xarray")
     code = f"import sys, taskspace; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -24,7 +24,7 @@ def test_import_stays_light():
 
 def test_a_cover_of_a_matrix_loads_no_physics(tmp_path):
     (tmp_path / "m.csv").write_text("policy,easy,hard\np0,10,0\np1,9,8\n")
-    heavy = ("jax", "torch", "matplotlib", "zarr", "ortools", "scipy.optimize")
+    heavy = ("jax", "torch", "matplotlib", "zarr", "scipy.optimize")
     code = (
         "import atexit, sys\n"
         f"atexit.register(lambda: print([m for m in {heavy!r} if m in sys.modules], "

@@ -66,7 +66,6 @@ EXTRA_OF = {
     "mujoco": "mujoco",
     "onnx": "export",
     "optax": "sim",
-    "ortools": "exact",
     "pyarrow": "files",
     "stable_baselines3": "rl",
     "torch": "rl",
@@ -79,7 +78,7 @@ class MissingExtraError(TaskspaceError, ImportError):
     """An optional dependency is not installed.
 
     Args:
-        what: what needs it, e.g. `"The CP-SAT solver"`.
+        what: what needs it, e.g. `"The ONNX export"`.
         extra: the extra of taskspace that installs it.
     """
 

@@ -3,7 +3,6 @@
 import itertools
 import json
 import re
-import shlex
 
 import numpy as np
 import pytest
@@ -320,38 +319,6 @@ def test_a_share_out_of_reach_is_said_and_told_by_the_exit_code(matrix, method):
 )
 def test_restrictions_that_do_not_fit_are_refused(matrix, words, says):
     assert says in refused("cover", matrix, *words)
-
-
-def test_next_asks_the_whole_question_again(tmp_path):
-    """Run the suggested command: its answer is that of the same question."""
-    rng = np.random.default_rng(0)
-    file = tmp_path / "a matrix.csv"
-    header = ["", "seed", *(f"t {k}" for k in range(24)), "extra"]
-    cells = rng.exponential(size=(20, 25))
-    rows = [
-        [f"p{n}", str(n), *(f"{v:.6f}" for v in row)] for n, row in enumerate(cells)
-    ]
-    rows[0][3] = ""
-    text = [",".join(row) for row in [header, *rows]]
-    file.write_text("\n".join(text) + "\n")
-    epsilon = 0.5512345678
-    words = [
-        "cover", file, "--ask", f"regret <= {epsilon}", "--read",
-        'lower_is_better, ignore=["extra", "seed"], missing="not served"',
-        "--exclude", "p8",
-    ]  # fmt: skip
-    done = taskspace(*words, "--method", "greedy")
-    assert done.returncode == 0, done.stderr
-    line = re.search(r"Next: taskspace (.*)", done.stdout)
-    if line is None:
-        pytest.fail(done.stdout)
-    again = shlex.split(line[1])
-    assert "--exclude" in again
-    assert again[again.index("--ask") + 1] == f"regret <= {epsilon}"
-    one = answer(*again)
-    two = answer(*words, "--method", "minimum")
-    for name in ("sources", "ask", "n_targets", "n_sources", "exclude"):
-        assert one[name] == two[name]
 
 
 def test_the_least_mean_of_a_budget_is_proven_and_verified_again(matrix, tmp_path):

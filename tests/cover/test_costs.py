@@ -20,18 +20,15 @@ from taskspace.cover import (
 )
 from taskspace.cover.costs import exact_weights, round_down, scale_costs
 from taskspace.cover.exact import branch_and_bound
-from taskspace.cover.methods import minimum
 from taskspace.cover.prices import coverage_limit, knapsack_bound
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 from tests.cover.cover_problems import blobs, random_problem
 
 
-@pytest.fixture(params=[True, False], ids=["with CP-SAT", "without"])
-def any_solver(request, monkeypatch):
-    if not request.param:
-        for module in (exact, minimum):
-            monkeypatch.setattr(module, "has_cp_sat", lambda: False)
+@pytest.fixture(params=[63, 0], ids=["few sources", "branch and bound"])
+def any_search(request, monkeypatch):
+    monkeypatch.setattr(exact, "_MAX_FEW", request.param)
 
 
 def exact_cost(costs, sources):
@@ -72,7 +69,7 @@ COSTS = {
 
 
 @pytest.mark.parametrize("kind", COSTS)
-def test_bounds_and_optima_are_true_whatever_the_costs(kind, any_solver):
+def test_bounds_and_optima_are_true_whatever_the_costs(kind, any_search):
     n_proven = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -177,10 +174,8 @@ def test_powers_of_ten_change_no_answer(factor):
             assert two.lower_bound == pytest.approx(one.lower_bound * factor, rel=1e-14)
 
 
-def test_without_or_tools_float_costs_are_solved(monkeypatch):
+def test_float_costs_are_solved():
     """Reductions may leave nothing to solve: that is an answer, not an error."""
-    for module in (exact, minimum):
-        monkeypatch.setattr(module, "has_cp_sat", lambda: False)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         matrix = rng.random((80, 80)) < 0.05
@@ -191,19 +186,24 @@ def test_without_or_tools_float_costs_are_solved(monkeypatch):
         np.zeros(0),
         clock=Clock(),
         work=1,
-        seed=0,
     )
     assert nothing.sources is not None
-    assert nothing.lower_bound == 0
+    assert nothing.bound == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_branch_and_bound_is_brute_force(seed):
+def test_exact_searches_are_brute_force(seed):
     matrix = random_problem(seed)
     matrix = matrix[:, matrix.any(0)]
     costs = np.random.default_rng(seed).integers(1, 7, len(matrix)).astype(float)
     sets = pack(matrix)
     best = int(least_cost(matrix, costs))
+    chosen, is_closed = exact._search_few(sets, costs, 10**6)
+    assert is_closed
+    assert matrix[chosen].any(0).all()
+    assert costs[chosen].sum() == best
+    chosen, _ = exact._search_few(sets, costs, 3)
+    assert matrix[chosen].any(0).all()
     found = branch_and_bound(sets, costs, clock=Clock(), max_nodes=10**6)
     assert found.sources is not None
     assert (found.bound, found.is_closed) == (best, True)
@@ -304,8 +304,8 @@ def test_a_budget_that_greedy_spends_badly_is_not_called_optimal():
     assert not cover.optimal
     assert cover.coverage_bound == 1
     false = replace(cover, optimal=True, coverage_bound=5 / 6)
-    found = verify_cover(false, pack(matrix))
-    assert "coverage_bound" in found.not_checked[0]  # it claims what nobody proves
+    for claim in (false, replace(false, prices=None)):
+        assert "coverage_bound" in verify_cover(claim, pack(matrix)).failures[0]
     assert not verify_cover(replace(cover, optimal=True), pack(matrix))
 
 
@@ -327,7 +327,7 @@ def test_exact_weights_and_their_bounds():
     for weights in (None, np.geomspace(1e-135, 1e135, 9)):
         exact_ones = exact_weights(weights, 9)
         loads = [int(exact_ones[row].sum()) for row in matrix]
-        most = coverage_limit(sets, exact_ones, [int(np.argmax(loads))], 1)
+        most, _ = coverage_limit(sets, exact_ones, [int(np.argmax(loads))], 1)
         assert most == max(loads)
         assert knapsack_bound(sets, np.ones(6), exact_ones, max(loads)) == 1
     with pytest.raises(InvalidInputError, match="target_weights"):

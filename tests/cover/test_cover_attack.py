@@ -1,6 +1,6 @@
 """Attacks on covers: every number called proven, by other people's arithmetic.
 
-Brute force in fractions for few sources, CP-SAT for sixty, changes of unit and of
+Brute force in fractions for few sources, HiGHS for sixty, changes of unit and of
 order, and negative controls: a planted error that each attack must find.
 """
 
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from taskspace.cover import (
     Cover,
@@ -192,32 +193,30 @@ def test_profiles_are_brute_force(seed):
         assert point.lower == point.upper == best
 
 
-def cp_sat_optimum(matrix, units):
-    """Least cost by CP-SAT with integer costs."""
-    cp_model = pytest.importorskip("ortools.sat.python.cp_model")
-    model = cp_model.CpModel()
-    chosen = [model.new_bool_var("") for _ in units]
-    for column in matrix.T:
-        if column.any():
-            model.add_bool_or([chosen[s] for s in np.flatnonzero(column)])
-    model.minimize(cp_model.LinearExpr.weighted_sum(chosen, units))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.linearization_level = 2
-    assert solver.solve(model) == cp_model.OPTIMAL
-    return sum(u for u, x in zip(units, chosen, strict=True) if solver.boolean_value(x))
+def highs_optimum(matrix, units):
+    """Least cost of integer costs by HiGHS."""
+    constraints = LinearConstraint(matrix.T[matrix.any(0)].astype(float), lb=1.0)
+    found = milp(
+        np.asarray(units, float),
+        integrality=np.ones(len(units)),
+        bounds=Bounds(0, 1),
+        constraints=constraints,
+        options={"mip_rel_gap": 0.0},
+    )
+    assert found.success
+    return sum(u for u, x in zip(units, found.x, strict=True) if x > 0.5)
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0**-49, 2.0**40])
 @pytest.mark.parametrize("seed", range(3))
-def test_sixty_sources_agree_with_cp_sat(seed, factor):
+def test_sixty_sources_agree_with_highs(seed, factor):
     """Costs around 2e-15 were once proven optimal 20 % above the optimum."""
     rng = np.random.default_rng(seed)
     matrix = rng.random((60, 60)) < 0.08
     units = rng.integers(2**20, 2**22, 60)  # no small common unit
     sets = pack(matrix)
     costs = units * factor
-    best = cp_sat_optimum(matrix, units.tolist())
+    best = highs_optimum(matrix, units.tolist())
     cover = minimum_cover(sets, costs=costs, time_limit=30)
     assert cover.optimal
     assert cover.lower_bound == cover.cost == best * factor
@@ -225,11 +224,13 @@ def test_sixty_sources_agree_with_cp_sat(seed, factor):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sixty_mixed_costs_agree_with_cp_sat(seed):
+def test_sixty_mixed_costs_agree_with_highs(seed):
     rng = np.random.default_rng(seed)
     matrix = rng.random((60, 60)) < 0.08
     units = np.where(rng.random(60) < 0.3, 10**12, rng.integers(2, 5, 60))
-    best = cp_sat_optimum(matrix, units.tolist())
+    # Fewest dear sources first; 10**4 of the cheap unit is as good, and HiGHS is exact.
+    best = highs_optimum(matrix, np.minimum(units, 10**4).tolist())
+    best += best // 10**4 * (10**12 - 10**4)
     cover = minimum_cover(pack(matrix), costs=units.astype(float), time_limit=30)
     assert cover.optimal
     assert cover.lower_bound == cover.cost == best
@@ -295,9 +296,9 @@ def test_a_bound_of_all_targets_is_no_bound_of_a_share():
     matrix = np.array([[1, 1, 1, 0], [0, 0, 1, 1]], bool)
     full = minimum_cover(pack(matrix))
     claim = replace(full, share=0.5, prices=None, lower_bound_kind="exact")
-    found = verify_cover(claim, pack(matrix), refute_bound=False)
+    found = verify_cover(claim, pack(matrix))
     assert not found.holds  # one source does
-    found = verify_cover(claim, pack(matrix), refute_bound=False, effort=0)
+    found = verify_cover(claim, pack(matrix), effort=0)
     assert not found.proven
     assert found.not_checked
     assert verify_cover(replace(claim, share=None), pack(matrix)).proven  # as it was
@@ -312,10 +313,10 @@ def test_a_budget_proves_no_number_of_sources():
         greedy_cover(pack(matrix)), lower_bound=3.0, optimal=True, prices=None, budget=3
     )
     assert claim.size == 3
-    found = verify_cover(claim, pack(matrix), refute_bound=False)
+    found = verify_cover(claim, pack(matrix))
     assert not found.holds
     claim = replace(claim, coverage_bound=1.0)
-    assert verify_cover(claim, pack(matrix), refute_bound=False).not_checked
+    assert verify_cover(claim, pack(matrix)).not_checked
 
 
 @pytest.mark.parametrize("share", [None, 1.0])

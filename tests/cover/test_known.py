@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from taskspace.cover import (
-    exact,
     local_cover,
     lower_bounds,
     minimum_cover,
     verify_cover,
 )
-from taskspace.cover.methods import minimum
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
 from tests.cover.cover_problems import blobs
@@ -147,14 +145,9 @@ def test_slow_public_files(data_folder, name, best, seconds):
     assert cover.lower_bound <= best
 
 
-def test_without_cp_sat_scipy_proves_the_same(monkeypatch):
+def test_small_problems_with_float_costs_are_proven():
     sets = pack(blobs(9))
-    with_cp_sat = minimum_cover(sets, time_limit=30)
-    for module in (exact, minimum):
-        monkeypatch.setattr(module, "has_cp_sat", lambda: False)
-    without = minimum_cover(sets, time_limit=30)
-    assert without.optimal
-    assert without.size == with_cp_sat.size
+    assert minimum_cover(sets, time_limit=30).optimal
     costs = np.random.default_rng(0).uniform(1, 2, sets.n_sources)
     assert minimum_cover(sets, costs=costs, time_limit=30).optimal
 

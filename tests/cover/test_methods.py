@@ -5,7 +5,6 @@ import pytest
 
 from taskspace._util.clock import Clock
 from taskspace.cover import (
-    exact,
     greedy_cover,
     local_cover,
     lower_bounds,
@@ -14,7 +13,7 @@ from taskspace.cover import (
     uniform_cover,
     verify_cover,
 )
-from taskspace.cover.methods import local, minimum
+from taskspace.cover.methods import local
 from taskspace.cover.reductions import Core, components, reduce_problem
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.sets import pack
@@ -313,9 +312,3 @@ def test_a_time_limit_bounds_the_whole_search(kind):
     assert clock.spent < 3.5
     assert cover.coverage == 1
     assert cover.lower_bound <= cover.cost
-
-
-def test_a_hard_problem_without_or_tools_ends_in_time(monkeypatch):
-    for module in (exact, minimum):
-        monkeypatch.setattr(module, "has_cp_sat", lambda: False)
-    test_a_time_limit_bounds_the_whole_search("unicost")

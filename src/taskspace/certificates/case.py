@@ -24,7 +24,7 @@ from taskspace.certificates.boxes.box_search import SLACKS, counted_cover
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
 from taskspace.certificates.statements import Certificate
 from taskspace.cover import Cover, settle_ties
-from taskspace.cover.thresholds import TableLosses, Thresholds
+from taskspace.cover.thresholds import Losses, Thresholds
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
@@ -117,7 +117,7 @@ class Case:
             return [self.question.sets(self.table)]
         epsilon = self.question.epsilon
         epsilons = np.array([epsilon, *(epsilon - t * abs(epsilon) for t in SLACKS)])
-        made = Thresholds(TableLosses(self.table, self.question), epsilons)
+        made = Thresholds(Losses(self.table, self.question), epsilons)
         places = range(len(epsilons))
         return [made.at(k, places[k + 1 :]) for k in places]
 

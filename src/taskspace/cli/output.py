@@ -71,6 +71,18 @@ def show_notes(notes: Iterable[str]) -> None:
         console.print(f"Note: {shown(note)}")
 
 
+def show_result(result: object, notes: Iterable[str] = ()) -> None:
+    """Print a result as its class writes it, with no markup and no control characters.
+
+    Args:
+        result: what a command found.
+        notes: sentences about its data.
+    """
+    for line in str(result).split("\n"):
+        console.print(shown(line), soft_wrap=True)
+    show_notes(notes)
+
+
 def show_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],

@@ -9,10 +9,10 @@ from .curve import CoverageCurve as CoverageCurve
 from .curve import coverage_curve as coverage_curve
 from .greedy import greedy_cover as greedy_cover
 from .local import local_cover as local_cover
-from .mean import least_mean as least_mean
 from .methods import METHODS as METHODS
 from .methods import find_cover as find_cover
 from .minimum import minimum_cover as minimum_cover
+from .part import least_mean as least_mean
 from .prices import BOUND_KINDS as BOUND_KINDS
 from .prices import LowerBound as LowerBound
 from .prices import lower_bounds as lower_bounds

@@ -2,8 +2,7 @@
 
 import html
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -48,8 +47,6 @@ class PriceProof:
         is_whole: whether sums may be rounded up to multiples of `unit`.
         targets: targets with a price, ascending.
         units: their prices, integers (of any size, where 64 bits are too few).
-        rate: what a unit of unserved weight costs, in the unit of prices, where a
-            share was asked for.
     """
 
     unit: Fraction
@@ -57,7 +54,6 @@ class PriceProof:
     is_whole: bool
     targets: NDArray[np.int64]
     units: NDArray[Any]
-    rate: Fraction | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain JSON values; the unit as text, `"3/10"`."""
@@ -67,7 +63,7 @@ class PriceProof:
             "whole": self.is_whole,
             "targets": self.targets.tolist(),
             "units": self.units.tolist(),
-        } | ({} if self.rate is None else {"rate": str(self.rate)})
+        }
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
@@ -76,38 +72,25 @@ class PriceProof:
         Args:
             values: plain JSON values.
         """
-        with _reading(
-            "Prices of a saved cover must be a unit, a shift, targets and as many "
-            "integers, but reading them failed"
-        ):
-            proof = cls(
-                *_scale(values),
-                np.array(values["targets"], np.int64).reshape(-1),
-                integer_array([int(n) for n in values["units"]]),
-                None if "rate" not in values else Fraction(values["rate"]),
+        try:
+            shift, targets = int(values["shift"]), values["targets"]
+            units = integer_array([int(n) for n in values["units"]])
+            if not abs(shift) < 10_000 or len(targets) != len(units):
+                raise ValueError("the shift or the number of prices is out of range")
+            return cls(
+                Fraction(values["unit"]),
+                shift,
+                bool(values["whole"]),
+                np.array(targets, np.int64).reshape(-1),
+                units,
             )
-            if len(proof.targets) != len(proof.units):
-                raise ValueError("targets and units differ in length")
-            return proof
-
-
-@contextmanager
-def _reading(sentence: str) -> Iterator[None]:
-    """End a sentence with the reason, where reading fails."""
-    try:
-        yield
-    except (
-        KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError
-    ) as error:  # fmt: skip
-        raise InvalidInputError(f"{sentence}: {error!r}.") from error
-
-
-def _scale(values: Any) -> tuple[Fraction, int, bool]:
-    """Return the unit, the shift and whether costs are whole."""
-    shift = int(values["shift"])
-    if not abs(shift) < 10_000:
-        raise ValueError("the shift is out of range")
-    return Fraction(values["unit"]), shift, bool(values["whole"])
+        except (
+            KeyError, TypeError, ValueError, OverflowError, ZeroDivisionError
+        ) as error:  # fmt: skip
+            raise InvalidInputError(
+                "Prices of a saved cover must be a unit, a shift, targets and as many "
+                f"integers, but reading them failed: {error!r}."
+            ) from error
 
 
 FORMAT_VERSION = 5
@@ -115,10 +98,11 @@ N_SHOWN = 12
 """Numbers or rows that a notebook shows of a cover, a curve or a profile."""
 
 
-# What `about` finds out. A saved cover does not hold it: verify could not check it.
+# What follows from the study. A saved cover does not hold it: verify cannot check it.
 _LEFT = (
-    "worst_regret", "worst_loss", "provenance", "without_reference", "reference",
+    "worst_regret", "worst_loss", "provenance", "without_reference",
     "contexts", "names", "sizes", "subgrid", "standard_error", "unmet",
+    "unserved_names", "weight_coverage", "notes",
 )  # fmt: skip
 
 
@@ -184,7 +168,6 @@ class Cover:
         provenance: where the study's numbers come from.
         without_reference: targets at which the loss has no reference; they are among
             the `uncoverable`.
-        reference: what regret is against, where the table says it.
         contexts: context of each selected source, where sources have contexts.
         names: name of each selected source, where sources have names.
         sizes: mean, its standard error, least and most sources over repeats, for
@@ -194,6 +177,10 @@ class Cover:
             served, where the table has some.
         unmet: of several demands, how many of the targets that no source serves fail
             each, see `unmet_targets`.
+        unserved_names: names of the `uncoverable` targets, where targets have names.
+        weight_coverage: share of the target weight that is served, where targets
+            have weights.
+        notes: what a person should know of the table before any number.
     """
 
     method: str
@@ -223,13 +210,15 @@ class Cover:
     worst_loss: float | None = None
     provenance: str = "given"
     without_reference: tuple[int, ...] = ()
-    reference: str | None = None
     contexts: list[dict[str, float]] | None = None
     names: list[str] | None = None
     sizes: Mapping[str, int | float | None] | None = None
     subgrid: list[int] | None = None
     standard_error: float | None = None
     unmet: dict[str, int] | None = None
+    unserved_names: list[str] | None = None
+    weight_coverage: float | None = None
+    notes: tuple[str, ...] | None = None
 
     def about(
         self,
@@ -254,6 +243,7 @@ class Cover:
             return float(losses.max()) if len(losses) else None
 
         space, names = source_space(table), names_of(table, "source")
+        targets = names_of(table, "target")
         errors = assigned_errors(question, table, self.assignment)
         error = None
         if errors is not None and not np.isnan(errors).all():
@@ -270,13 +260,13 @@ class Cover:
             worst_loss=worst(question),
             provenance=question.provenance_of(table),
             without_reference=tuple(question.without_reference(table).tolist()),
-            reference=table.attrs.get("best_known_kind"),
             contexts=None if space is None else [space.context(s) for s in chosen],
             names=None if names is None else [names[s] for s in chosen],
             sizes=sizes,
             subgrid=subgrid,
             standard_error=error,
             unmet=unmet,
+            unserved_names=targets and [targets[t] for t in self.uncoverable],
         )
 
     @property
@@ -288,12 +278,6 @@ class Cover:
         return is_signed and self.worst_regret > self.question.epsilon
 
     @property
-    def unserved(self) -> list[int]:
-        """Targets that no source serves, though they have a reference."""
-        lacking = set(self.without_reference)
-        return [t for t in self.uncoverable.tolist() if t not in lacking]
-
-    @property
     def scope(self) -> str:
         """What must be said beside "proven": nothing for exact numbers."""
         return "" if self.question is None else PROVENANCE_WORDS[self.provenance].scope
@@ -303,26 +287,13 @@ class Cover:
         """Whether every target is served."""
         return self.coverage == 1.0
 
-    @property
-    def shortfall(self) -> str:
-        """Say that the share asked for is missed, and why; empty where it is not."""
-        if self.missed_share is None:
-            return ""
-        why = "no selection of these sources serves more"
-        if self.stop_reason == "budget spent":
-            why = f"{self.size} sources were allowed"
-        return (
-            f"The share of {100 * self.missed_share:g} % that was asked for is missed: "
-            f"{why}."
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain JSON values; the question as its text, `ask`."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         question = values.pop("question")
         if self.prices is not None:
             values["prices"] = self.prices.to_dict()
-        for name in _LEFT[5:]:
+        for name in _LEFT[4:]:
             if values[name] is None:
                 del values[name]
         values["ask"] = None if question is None else str(question)
@@ -412,12 +383,9 @@ class Cover:
         source[self.assignment < 0] = pd.NA
         return pd.DataFrame({"target": range(self.n_targets), "source": source})
 
-    def claim(self, *, weighted: bool = False) -> str:
-        """Return what is known of the cover beside its size.
-
-        Args:
-            weighted: whether targets have weights.
-        """
+    @property
+    def claim(self) -> str:
+        """What is known of the cover beside its size."""
         scope = f" {self.scope}" if self.scope else ""
         if self.mean_loss is not None:
             mean = f"mean loss {self.mean_loss:.6g}"
@@ -432,7 +400,7 @@ class Cover:
             if self.optimal:
                 return f"proven that no {things} more{scope}"
             most = round_to_side(100 * self.coverage_bound, up=True, digits=4)
-            unit = " of the weight" if weighted else ""
+            unit = "" if self.weight_coverage is None else " of the weight"
             return f"no {things} more than {most} %{unit}{scope}"
         n_unserved = int((self.assignment < 0).sum())
         if self.optimal and 0 < n_unserved == len(self.uncoverable):
@@ -444,42 +412,67 @@ class Cover:
         return f"[{low}, {high}] by the {self.lower_bound_kind} bound{scope}"
 
     def __repr__(self) -> str:
+        lines = self._lines()
+        if self.names or self.contexts:
+            few = self.to_frame("source").head(N_SHOWN)
+            lines[-1:-1] = few.to_string(index=False).split("\n")
+            if self.size > N_SHOWN:
+                lines[-1:-1] = [f"... and {self.size - N_SHOWN:,} more"]
+        else:
+            lines[-1:-1] = [f"  sources: {listed(self.sources.tolist())}"]
+        return "\n".join(lines)
+
+    def _lines(self) -> list[str]:
+        """Return what is printed, without the sources."""
+        things = "source serves" if self.size == 1 else "sources serve"
         lines = [
-            f"{self.size:,} of {self.n_sources:,} sources serve "
-            f"{100 * self.coverage:.4g} % of {self.n_targets:,} targets: "
-            f"{self.claim()}."
+            f"{self.size:,} of {self.n_sources:,} {things} "
+            f"{100 * self.coverage:.4g} % of {self.n_targets:,} targets: {self.claim}."
         ]
         if self.question is not None:
             lines.append(f"Asked: {self.question.statement}.")
         if self.missed_share is not None:
-            lines.append(self.shortfall)
+            why = "no selection of these sources serves more"
+            if self.stop_reason == "budget spent":
+                why = f"{self.size} sources were allowed"
+            share = f"{100 * self.missed_share:g} %"
+            lines.append(f"! The share of {share} that was asked for is missed: {why}.")
+        if self.weight_coverage is not None:
+            share = 100 * self.weight_coverage
+            lines.append(f"{share:.4g} % of the weight is served.")
         if self.cost != self.size:
             lines.append(f"Total cost {self.cost:.8g}.")
-        lines.append(f"  sources: {listed(self.names or self.sources.tolist())}")
+        lines += [f"Note: {note}" for note in self.notes or ()]
         if len(self.uncoverable):
-            lines.append(f"  served by no source: {listed(self.uncoverable.tolist())}")
+            names = self.unserved_names or self.uncoverable.tolist()
+            lines.append(f"! served by no source: {listed(names)}")
+        if self.without_reference:
+            lines.append(f"! {no_reference_words(len(self.without_reference))}")
+        if self.unmet:
+            lines.append(f"  {unmet_words(self.unmet)}")
         lines += [
             f"  {name}: {listed(getattr(self, name).tolist())}"
             for name in ("include", "exclude")
             if len(getattr(self, name))
         ]
         if self.question is not None and self.worst_loss is not None:
+            error = f", standard error up to {self.standard_error or 0:.4g}"
             lines.append(
                 f"  worst {self.question.criterion} served {self.worst_loss:.4g}, "
                 f"worst regret {self.worst_regret or 0:.4g}, {self.provenance} numbers"
-                + error_words(self.standard_error, ", standard error up to {}")
+                + (error if self.standard_error is not None else "")
             )
-        if self.without_reference:
-            lines.append(f"  {no_reference_words(len(self.without_reference))}")
-        if self.unmet:
-            lines.append(f"  {unmet_words(self.unmet)}")
+        if self.misleads:
+            lines.append(
+                "! That regret exceeds the tolerance: the signed criterion compares "
+                "each policy with its own score at home. Use regret to deploy."
+            )
         ended = "" if self.stop_reason == "proven optimal" else f"{self.stop_reason}, "
-        lines.append(f"  {self.method}, {ended}{self.seconds:.2f} s")
-        return "\n".join(lines)
+        return [*lines, f"  {self.method}, {ended}{self.seconds:.2f} s"]
 
     def _repr_html_(self) -> str:
         by = "target" if self.names is None and self.contexts is None else "source"
-        return html_view(repr(self), self.to_frame(by))
+        return html_view("\n".join(self._lines()), self.to_frame(by))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cover):
@@ -536,7 +529,7 @@ def listed(things: Iterable[object], n_shown: int = N_SHOWN) -> str:
         things: numbers or names.
         n_shown: how many to show.
     """
-    words = [str(thing) for thing in things]
+    words = [repr(str(thing))[1:-1] for thing in things]  # no control characters
     rest = len(words) - n_shown
     more = f", ... and {rest:,} more" if rest > 0 else ""
     return ", ".join(words[:n_shown]) + more
@@ -570,16 +563,6 @@ def names_of(table: xr.Dataset, dim: str) -> list[str] | None:
     if dim not in table.coords:
         return None
     return [str(name) for name in np.asarray(table.coords[dim].values)]
-
-
-def error_words(error: float | None, words: str) -> str:
-    """Return words about a standard error, none where it is not known.
-
-    Args:
-        error: largest standard error of some scores.
-        words: with a place for the number.
-    """
-    return "" if error is None else words.format(f"{error:.4g}")
 
 
 def no_reference_words(n_targets: int) -> str:

@@ -1,22 +1,26 @@
-"""Exact solvers for what reductions and bounds leave open, in integers.
+"""Exact search for what reductions and bounds leave open, in integers.
 
-OR-tools' CP-SAT where the extra `exact` is installed, else branch and bound on prices
-(`branch`). Both take integer costs. Costs that are not multiples of one unit are
-rounded so that a proof for the rounded ones is a proof for the true ones: down for
-every source outside a reference cover R, up inside it. Then for every cover X
+Up to 63 sources are searched source by source, each left out or taken. Larger problems
+branch on the linear program: each node solves the program of what is left in floats
+(HiGHS), but only dual prices, rounded to integers and checked as in `prices`, close it.
+So nothing rests on the tolerances of a solver: they cost nodes, not truth.
+
+Costs that are not multiples of one unit are rounded so that a proof for the rounded
+ones is a proof for the true ones: down for every source outside a reference cover R,
+up inside it. Then for every cover X
 
     cost(X) - cost(R) >= rounded(X) - rounded(R),
 
 so if no cover is cheaper than R after rounding, none is cheaper before.
 """
 
-import functools
 import heapq
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,72 +28,34 @@ from taskspace._util.clock import Clock
 from taskspace.cover.costs import Exact, total_cost, whole_multiples
 from taskspace.cover.prices import PriceBound, cost_units, polished_bound, run_loads
 from taskspace.cover.reductions import Core, reduce_problem
-from taskspace.cover.solvers import has_cp_sat, run_cp_sat, solve_lp
+from taskspace.cover.solvers import interruptible, solve_lp
 from taskspace.sets import TargetSets
 
 # An exact solver gains nothing in minutes beyond this many (source, target) pairs.
 MAX_EXACT_PAIRS = 1_500_000
-# Sums of integer costs stay below these: CP-SAT's bounds are floats, and prices in
-# branch and bound need digits after the point, the more the finer costs are rounded.
-_CP_SAT_SUM, _BRANCH_SUM, _ROUNDED_BRANCH_SUM = 2**50, 2**46, 2**36
-_MAX_ROUNDS = 40  # references and forbidden covers that are tried
-_NODES = 100  # of branch and bound that count as one deterministic second
+# Sums of integer costs stay below these: prices of a node need digits after the point,
+# the more the finer costs are rounded.
+_WHOLE_SUM, _ROUNDED_SUM = 2**46, 2**36
+_MAX_ROUNDS = 40  # reference covers that are tried
+_MAX_FEW = 63  # sources that fit into the bits of an integer
+_NODES, _FEW_NODES = 100, 2_000_000  # nodes per unit of work
+_NODES_PER_SECOND = 4e6  # of few sources, so that a time limit ends them
+
+OnBound = Callable[[Exact], bool]
 
 
 class BranchResult(NamedTuple):
     """Best cover, a lower bound on every cover, and how the search ended.
 
     Args:
-        sources: the cover.
+        sources: the cover, None where none was found.
         bound: no cover costs less.
-        is_closed: whether no node is left.
-        is_final: whether more work would give no other answer.
+        is_closed: whether more work would give no other answer.
     """
 
     sources: NDArray[np.int64] | None
-    bound: int
+    bound: Exact
     is_closed: bool
-    is_final: bool
-
-
-class ExactResult(NamedTuple):
-    """Best selection found, None where there is none, and a valid lower bound.
-
-    Args:
-        sources: the selection.
-        lower_bound: no cover costs less.
-        is_final: whether more work would give no other answer.
-    """
-
-    sources: NDArray[np.int64] | None
-    lower_bound: Exact
-    is_final: bool
-
-
-class _Question(NamedTuple):
-    """What a solver with integer costs is asked.
-
-    Args:
-        sets: the targets that each source serves.
-        units: integer cost of each source.
-        forbidden: selections that no cover may contain.
-        clock: whose time limit counts.
-        seed: of the solver.
-        start: a cover to begin with.
-        on_bound: called with each better lower bound; True stops the solver.
-        work: how much the solver may do: CP-SAT's deterministic seconds.
-        linear: whether CP-SAT uses the LP relaxation.
-    """
-
-    sets: TargetSets
-    units: NDArray[np.int64]
-    forbidden: list[NDArray[np.int64]]
-    clock: Clock
-    seed: int
-    start: NDArray[np.int64] | None
-    on_bound: Callable[[int], bool]
-    work: float
-    linear: bool
 
 
 def solve_exact(
@@ -98,167 +64,163 @@ def solve_exact(
     *,
     clock: Clock,
     work: float,
-    seed: int,
-    start: NDArray[np.int64] | None = None,
-    on_bound: Callable[[Exact], bool] | None = None,
-    linear: bool = True,
-) -> ExactResult:
-    """Minimum cover of all targets, each of which some source must serve.
+    on_bound: OnBound = lambda bound: False,
+) -> BranchResult:
+    """Find the cheapest cover of all targets; some source must serve each.
 
     Args:
         sets: the targets that each source serves.
         costs: cost of each source.
         clock: whose time limit counts.
-        work: how much the solver may do: CP-SAT's deterministic seconds, or as many
-            hundreds of nodes.
-        seed: of the solver.
-        start: a cover to begin with.
-        on_bound: called with each better lower bound; True stops the solver.
-        linear: whether CP-SAT uses the LP relaxation; without it small problems of
-            much symmetry are proven sooner.
-
-    Returns:
-        The best cover found and the bound proven.
+        work: nodes to look at, in hundreds.
+        on_bound: called with each better lower bound; True stops the search.
     """
     if sets.n_targets == 0:
-        return ExactResult(np.zeros(0, np.int64), 0, True)
-    solve, limit, rounded_limit = _branch, _BRANCH_SUM, _ROUNDED_BRANCH_SUM
-    if has_cp_sat():
-        solve, limit, rounded_limit = _cp_sat, _CP_SAT_SUM, _CP_SAT_SUM
-    tell = on_bound or (lambda bound: False)
-    question = _Question(
-        sets, np.zeros(0, np.int64), [], clock, seed, start,
-        lambda bound: False, work, linear,
-    )  # fmt: skip
-    whole = whole_multiples(costs, limit)
+        return BranchResult(np.zeros(0, np.int64), 0, True)
+    whole = whole_multiples(costs, _WHOLE_SUM)
     if whole is None:
-        return _solve_rounded(question, costs, solve, rounded_limit, tell)
+        return _solve_rounded(sets, costs, clock, work, on_bound)
     units, unit = whole
-    answer = solve(
-        question._replace(
-            units=units.astype(np.int64), on_bound=lambda bound: tell(bound * unit)
-        )
+    found = _solve_whole(
+        sets, units, clock, work, None, lambda bound: on_bound(bound * unit)
     )
-    return ExactResult(answer.sources, answer.bound * unit, answer.is_final)
+    return found._replace(bound=found.bound * unit)
+
+
+def _solve_whole(
+    sets: TargetSets,
+    units: NDArray[np.float64],
+    clock: Clock,
+    work: float,
+    start: NDArray[np.int64] | None,
+    on_bound: OnBound,
+) -> BranchResult:
+    """Find the cheapest cover where costs are integers."""
+    if sets.n_sources <= _MAX_FEW:
+        nodes = min(_FEW_NODES * work, _NODES_PER_SECOND * clock.left)
+        chosen, is_closed = _search_few(sets, units, int(nodes))
+        if is_closed:
+            return BranchResult(chosen, int(units[chosen].sum()), True)
+        start = chosen
+    nodes = int(_NODES * work)
+    return branch_and_bound(
+        sets, units, clock=clock, start=start, max_nodes=nodes, on_bound=on_bound
+    )
 
 
 def _solve_rounded(
-    question: _Question,
+    sets: TargetSets,
     costs: NDArray[np.float64],
-    solve: Callable[[_Question], BranchResult],
-    limit: int,
-    tell: Callable[[Exact], bool],
-) -> ExactResult:
+    clock: Clock,
+    work: float,
+    on_bound: OnBound,
+) -> BranchResult:
     """Costs that are no multiples of one unit: see the top of this file."""
-    shift = limit.bit_length() - 2 - math.ceil(math.log2(costs.sum()))
+    shift = _ROUNDED_SUM.bit_length() - 2 - math.ceil(math.log2(costs.sum()))
     scaled = np.ldexp(costs, shift)
     unit = 1 / Fraction(2) ** shift
     best, best_cost = None, Fraction(total_cost(costs, np.arange(len(costs)))) + 1
-    reference, lower = None, Fraction(0)
-    start, forbidden, is_final = question.start, [], False
+    lower, anchor, goal = Fraction(0), Fraction(0), 0
+    units, is_closed = np.floor(scaled), True
     for _ in range(_MAX_ROUNDS):
-        units = np.floor(scaled).astype(np.int64)
-        goal, anchor = 0, Fraction(0)
-        if reference is not None:
-            units[reference] = np.ceil(scaled[reference]).astype(np.int64)
-            goal = int(units[reference].sum())
-            anchor = Fraction(total_cost(costs, reference))
+        if units.min() == 0:  # prices say nothing of sources that cost nothing
+            break
 
-        valid = functools.partial(_valid_bound, anchor, goal, unit, best_cost)
-        answer = solve(
-            question._replace(
-                units=units,
-                forbidden=forbidden,
-                start=start,
-                on_bound=lambda bound, valid=valid: tell(valid(bound)),  # this round's
-            )
+        def in_true_costs(bound: Exact, anchor=anchor, goal=goal) -> Fraction:
+            return anchor + (bound - goal) * unit
+
+        found = _solve_whole(
+            sets, units, clock, work, best, lambda b: on_bound(in_true_costs(b))
         )
-        lower, is_final = max(lower, valid(answer.bound)), answer.is_final
-        if answer.sources is None:
+        lower, is_closed = max(lower, in_true_costs(found.bound)), found.is_closed
+        if found.sources is None:
             break
-        cost = Fraction(total_cost(costs, answer.sources))
-        if cost < best_cost:
-            best, best_cost = answer.sources, cost
-            reference = start = answer.sources
-        elif answer.is_closed:
-            # No cheaper than the best, though it looks so in these units.
-            forbidden = [*forbidden, answer.sources]
-        if not answer.is_closed or lower >= best_cost or question.clock.left <= 0:
+        cost = Fraction(total_cost(costs, found.sources))
+        is_better = cost < best_cost
+        if is_better:
+            best, best_cost = found.sources, cost
+        if not (is_better and is_closed) or lower >= best_cost or clock.left <= 0:
             break
-    return ExactResult(best, lower, is_final)
+        units = np.floor(scaled)
+        units[best] = np.ceil(scaled[best])
+        goal, anchor = int(units[best].sum()), best_cost
+    return BranchResult(best, min(lower, best_cost), is_closed)
 
 
-def _valid_bound(
-    anchor: Fraction, goal: int, unit: Fraction, best_cost: Fraction, bound: int
-) -> Fraction:
-    """Return what a bound on rounded costs says of true ones.
+# --- few sources ------------------------------------------------------------------
 
-    Args:
-        anchor: true cost of the reference.
-        goal: its rounded cost.
-        unit: of rounded costs.
-        best_cost: every cover that is forbidden costs at least this.
-        bound: on rounded costs.
+
+def _search_few(
+    sets: TargetSets, costs: NDArray[np.float64], max_nodes: int
+) -> tuple[NDArray[np.int64], bool]:
+    """Return the best cover found, and whether it is proven to be the cheapest."""
+    serves = sets.to_bool()
+    bits = np.uint64(1) << np.arange(len(serves), dtype=np.uint64)
+    masks = np.bitwise_or.reduce(np.where(serves.T, bits, np.uint64(0)), axis=1)
+    targets = np.nonzero(serves)[1]
+    offsets = np.concatenate([[0], np.cumsum(serves.sum(1))])
+    units = costs.astype(np.int64)
+    chosen, is_closed = interruptible(
+        lambda: _leave_out_or_take(offsets, targets, masks, units, max_nodes)
+    )
+    return np.flatnonzero(chosen & bits), is_closed
+
+
+@numba.njit(cache=True, nogil=True)
+def _leave_out_or_take(offsets, targets, masks, costs, max_nodes):
+    """Decide one source after the other, out first, then in, depth first.
+
+    A target of which all sources but one are out forces that one in. Sets of sources
+    are bits: `masks` holds the sources of each target.
     """
-    return min(anchor + (bound - goal) * unit, best_cost)
+    n, one = len(costs), np.uint64(1)
+    out, taken = np.zeros(n + 1, np.uint64), np.zeros(n + 1, np.uint64)
+    spent, at = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+    tries = np.zeros(n + 1, np.int64)
+    best, least = (one << np.uint64(n)) - one, costs.sum()
+    depth, n_nodes = 0, 0
+    while depth >= 0:
+        if tries[depth] == 0:
+            n_nodes += 1
+            if n_nodes > max_nodes:
+                return best, False
+            while at[depth] < n and taken[depth] >> np.uint64(at[depth]) & one:
+                at[depth] += 1
+            if at[depth] == n and spent[depth] < least:
+                best, least = taken[depth], spent[depth]
+        s = at[depth]
+        if tries[depth] == 2 or s == n or spent[depth] >= least:
+            depth -= 1
+            continue
+        bit = one << np.uint64(s)
+        now_out, now_taken, cost = out[depth], taken[depth], spent[depth]
+        tries[depth] += 1
+        if tries[depth] == 1:
+            now_out |= bit
+            for j in range(offsets[s], offsets[s + 1]):
+                mask = masks[targets[j]]
+                left = mask & ~now_out
+                if mask & now_taken or left & (left - one):
+                    continue
+                if not left:
+                    cost = least
+                    break
+                now_taken |= left
+                k = s
+                while not left >> np.uint64(k) & one:
+                    k += 1
+                cost += costs[k]
+        else:
+            now_taken |= bit
+            cost += costs[s]
+        if cost < least:
+            depth += 1
+            out[depth], taken[depth], spent[depth] = now_out, now_taken, cost
+            at[depth], tries[depth] = s + 1, 0
+    return best, True
 
 
-def _branch(question: _Question) -> BranchResult:
-    # Prices can speak neither of forbidden covers nor of sources that cost nothing.
-    if question.forbidden or question.units.min() == 0:
-        return BranchResult(None, 0, False, True)
-    return branch_and_bound(
-        question.sets,
-        question.units.astype(np.float64),
-        clock=question.clock,
-        start=question.start,
-        max_nodes=int(_NODES * question.work),
-        on_bound=question.on_bound,
-    )
-
-
-def _cp_sat(question: _Question) -> BranchResult:
-    from ortools.sat.python import cp_model
-
-    sets = question.sets
-    model: Any = cp_model.CpModel()
-    chosen = [model.new_bool_var("") for _ in range(sets.n_sources)]
-    inverse = sets.inverse
-    for t in range(sets.n_targets):
-        first, last = inverse.offsets[t], inverse.offsets[t + 1]
-        runs = zip(
-            inverse.starts[first:last].tolist(),
-            inverse.stops[first:last].tolist(),
-            strict=True,
-        )
-        able = [x for a, b in runs for x in chosen[a:b]]
-        model.add_bool_or(able)
-    for selection in question.forbidden:
-        model.add_bool_or([~chosen[s] for s in selection.tolist()])
-    costs = question.units.tolist()
-    model.minimize(cp_model.LinearExpr.weighted_sum(chosen, costs))
-    answer = run_cp_sat(
-        model,
-        chosen,
-        start=question.start,
-        clock=question.clock,
-        work=question.work,
-        seed=question.seed,
-        linear=question.linear,
-        on_bound=question.on_bound,
-    )
-    if answer.values is not None:
-        chosen = np.flatnonzero(answer.values)
-        return BranchResult(chosen, answer.bound, answer.is_closed, answer.is_closed)
-    # Closed without a solution: all covers are forbidden.
-    bound = sum(costs) + 1 if answer.is_closed else answer.bound
-    return BranchResult(None, bound, answer.is_closed, answer.is_closed)
-
-
-# Branch and bound on certified prices: a proof in integers without OR-tools. Every
-# node solves the covering LP of what is left in floats (HiGHS), but is closed only by
-# its dual prices, rounded to integers and checked as in `prices`. So nothing rests on
-# the tolerances of the LP solver: they cost nodes, not truth.
+# --- branch and bound -------------------------------------------------------------
 
 
 class _Node(NamedTuple):
@@ -277,7 +239,7 @@ def branch_and_bound(
     clock: Clock,
     max_nodes: int,
     start: NDArray[np.int64] | None = None,
-    on_bound: Callable[[int], bool] = lambda bound: False,
+    on_bound: OnBound = lambda bound: False,
 ) -> BranchResult:
     """Minimum cover with integer costs, the least bound first.
 
@@ -297,7 +259,7 @@ def branch_and_bound(
     while heap and clock.left > 0 and n_nodes < 2 * max_nodes:
         node = heapq.heappop(heap)
         if node.bound >= best_cost:  # so are all others
-            return BranchResult(best, best_cost, True, True)
+            return BranchResult(best, best_cost, True)
         if node.bound > bound:
             bound = node.bound
             if on_bound(bound):
@@ -337,10 +299,9 @@ def branch_and_bound(
             n_nodes += 1
             heapq.heappush(heap, _Node(low, n_nodes, child, chosen))
     if not heap:
-        return BranchResult(best, best_cost, True, True)
+        return BranchResult(best, best_cost, True)
     bound = max(bound, min(best_cost, *(node.bound for node in heap)))
-    is_closed = bound >= best_cost
-    return BranchResult(best, bound, is_closed, is_closed)
+    return BranchResult(best, bound, bound >= best_cost)
 
 
 def _solve_lp(

@@ -161,7 +161,8 @@ def cover_greedily(instance: CoverProblem) -> Cover:
     total = served + instance.included_weight
     claims: dict[str, Any] = {}
     if reason == "budget spent":
-        most = coverage_limit(sets, weights, sources, room) + instance.included_weight
+        most, prices = coverage_limit(sets, weights, sources, room)
+        most += instance.included_weight
         claims = {"optimal": total >= most, "most": Fraction(most, instance.total)}
     return instance.cover(
         "greedy",
@@ -176,15 +177,25 @@ def cover_greedily(instance: CoverProblem) -> Cover:
     )
 
 
-def greedy_sources(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return sources of greedy's cover of everything, in the order of selection.
+def greedy_sources(
+    sets: TargetSets,
+    costs: NDArray[np.float64],
+    weights: NDArray[Any] | None = None,
+    needed: int | None = None,
+) -> NDArray[np.int64]:
+    """Return greedy's sources, in the order of selection.
 
     Args:
         sets: the targets that each source serves.
         costs: cost of each source, scaled.
+        weights: weight of each target; all 1 where not given.
+        needed: weight that is enough; all that can be served where not given.
     """
-    weights, n_coverable = np.ones(sets.n_targets, np.int64), int(sets.coverable.sum())
-    return _take(sets, costs, weights, n_coverable, sets.n_sources)[0]
+    if weights is None:
+        weights = np.ones(sets.n_targets, np.int64)
+    if needed is None:
+        needed = int(weights[sets.coverable].sum())
+    return _take(sets, costs, weights, needed, sets.n_sources)[0]
 
 
 def _take(

@@ -20,7 +20,7 @@ from taskspace.cover.costs import Exact, has_whole_costs, total_cost
 from taskspace.cover.cover import Cover
 from taskspace.cover.exact import MAX_EXACT_PAIRS, solve_exact
 from taskspace.cover.local import LocalSearch, greedy_instead, is_too_large
-from taskspace.cover.part import part_cover
+from taskspace.cover.part import budget_cover, share_cover
 from taskspace.cover.prices import (
     PriceBound,
     cost_units,
@@ -33,7 +33,7 @@ from taskspace.cover.primal_dual import PrimalDual
 from taskspace.cover.problem import CoverProblem
 from taskspace.cover.reductions import Core, Reduced, components, reduce_problem
 from taskspace.cover.registry import cover_method
-from taskspace.cover.solvers import has_cp_sat, search_milp
+from taskspace.cover.solvers import search_milp
 from taskspace.cover.verify import verify_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
@@ -45,12 +45,9 @@ _FIRST_STEPS, _FIRST_ITERATIONS = 1000, 400  # of stage 0; each later one twice 
 N_ROUNDS = 6
 """Stages before exact search begins, where costs are integers."""
 _GROWTH = 4  # work of an exact stage over that of the one before
-_EXACT_WORK = 1.0  # deterministic seconds of the first one,
-_BESIDE_STEPS = 20_000  # and swaps of the local search after it
+_BESIDE_STEPS = 20_000  # swaps of the local search after the first one
 _PROMISING_STEPS, _PROMISING_NODES = 125_000, 50  # likewise, among promising sources
-_FEW_SOURCES = 300  # up to here CP-SAT without LP takes turns with CP-SAT with LP
 _CHEAP_PAIRS = 100_000  # up to here several short searches beat a long one
-_MAX_REFUTED = 1_000_000  # pairs up to which the verifier attacks the bound
 _MANY_SOURCES, _PROMISING = 4, 3  # sources per target: too many, and worth a look
 
 
@@ -71,8 +68,8 @@ def minimum_cover(
 ) -> Cover:
     """Find the cheapest cover, with a proof of how good it is.
 
-    With a share it is the cheapest that serves so much, with a budget the one of so
-    many sources that serves most.
+    With a share it is the one of fewest sources that reach it, with a budget the one
+    that serves most.
 
     Args:
         problem: a study, or the targets that each source serves.
@@ -80,7 +77,8 @@ def minimum_cover(
         time_limit: processor seconds of the search; tolerance sets are made before,
             and kernels compiled, once per installation, on top.
         costs: cost of each source, `> 0`; all 1 where not given.
-        share: share of all targets (of all target weight) that is enough.
+        share: share of all targets (of all target weight) that is enough; not with
+            costs, unless it is 1.
         target_weights: weight of each target, `>= 0`; all 1 where not given.
         budget: sources at most; not with costs or a share.
         seed: of the random choices.
@@ -95,7 +93,12 @@ def minimum_cover(
     if budget is not None and (share is not None or costs is not None):
         raise InvalidInputError(
             "A budget counts sources, and asks for as many targets as they serve: give "
-            "either budget, or costs and share."
+            "either budget, or costs, or share."
+        )
+    if share is not None and share < 1 and costs is not None:
+        raise InvalidInputError(
+            "A minimum cover of a share counts sources: give either share or costs, or "
+            "use greedy, which takes both."
         )
     instance = CoverProblem(
         problem,
@@ -109,14 +112,18 @@ def minimum_cover(
     )
     _ = instance.sets  # made before the time counts
     clock.restart()
-    if all(asked is None for asked in (share, budget, target_weights)):
+    needed = max(0, instance.required_weight - instance.included_weight)
+    if budget is not None:
+        cover = budget_cover(instance, clock, report)
+    elif share is not None and needed < instance.servable:
+        cover = share_cover(instance, needed, clock, report)
+    else:
         return full_cover(instance, clock, seed=seed, report=report)
-    cover = part_cover(instance, clock, report)
-    _verify(cover, instance, refute_bound=False)
+    _verify(cover, instance)
     return cover
 
 
-def _verify(cover: Cover, instance: CoverProblem, *, refute_bound: bool) -> None:
+def _verify(cover: Cover, instance: CoverProblem) -> None:
     """Raise an error if a cover claims what its sets do not bear out."""
     verify_cover(
         cover,
@@ -124,7 +131,6 @@ def _verify(cover: Cover, instance: CoverProblem, *, refute_bound: bool) -> None
         instance.costs,
         target_weights=instance.target_weights,
         raise_on_failure=True,
-        refute_bound=refute_bound,
         effort=0,
     )
 
@@ -182,10 +188,12 @@ def full_cover(
         stop_reason=reason,
         clock=clock,
         prices=join_prices(cost, priced, reduced.prices),
+        share=instance.share,
+        missed_share=instance.missed_share(
+            instance.included_weight + instance.servable
+        ),
     )
-    # To look for cheaper covers again would take longer than the search on large data.
-    small = sets.n_sources * sets.n_targets <= _MAX_REFUTED
-    _verify(cover, instance, refute_bound=small)
+    _verify(cover, instance)
     return cover
 
 
@@ -329,20 +337,14 @@ class CoreSearch:
         if self.is_solved or clock.left <= 0:
             return
         reduced = reduce_problem(rest, clock)
-        is_few = reduced.core.sets.n_sources <= _FEW_SOURCES
-        self._solve(reduced, growth, clock, tell, linear=True)
+        self._solve(reduced, growth, clock, tell)
         if self.is_solved or clock.left <= 0:
             return
-        if is_few and has_cp_sat() and self.is_whole:
-            self._solve(reduced, growth, clock, tell, linear=False)
-        else:
-            tell("local search")
-            steps = _BESIDE_STEPS * growth
-            self.local.run(clock, max_steps=steps, target=float(self.lower))
+        tell("local search")
+        steps = _BESIDE_STEPS * growth
+        self.local.run(clock, max_steps=steps, target=float(self.lower))
 
-    def _solve(
-        self, reduced: Reduced, growth: int, clock: Clock, tell, *, linear: bool
-    ) -> None:
+    def _solve(self, reduced: Reduced, growth: int, clock: Clock, tell) -> None:
         """Search exactly through what no better cover can do without."""
         tell("exact search")
         incumbent, sets = self.best_cost, reduced.core.sets
@@ -356,15 +358,13 @@ class CoreSearch:
             sets,
             reduced.core.costs,
             clock=clock,
-            work=_EXACT_WORK * growth,
-            seed=self.seed,
+            work=growth,
             on_bound=on_bound,
-            linear=linear,
         )
         if answer.sources is not None and sets.union(answer.sources).all():
             self.offer(self.core.places(reduced.selection(answer.sources)))
-        self.claim(min(answer.lower_bound + reduced.spent, incumbent))
-        self.is_final = answer.is_final and not self.is_solved
+        self.claim(min(answer.bound + reduced.spent, incumbent))
+        self.is_final = answer.is_closed and not self.is_solved
 
     def _search_promising(self, growth: int, clock: Clock, tell) -> None:
         """Look for a better cover among the sources of least reduced cost."""

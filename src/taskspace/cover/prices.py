@@ -257,16 +257,6 @@ def _shortest(bound: PriceBound, shorten: bool) -> PriceBound:
 # --- covers of a part: what a share costs at least, what a budget can serve ---------
 
 
-def exact_loads(runs: TargetSets, weights: NDArray[Any]) -> NDArray[Any]:
-    """For each source the weight of its targets, without rounding.
-
-    Args:
-        runs: the targets that each source serves.
-        weights: weight of each target, integers.
-    """
-    return run_loads(runs, weights)
-
-
 def knapsack_bound(
     sets: TargetSets,
     costs: NDArray[np.float64],
@@ -287,7 +277,7 @@ def knapsack_bound(
     """
     if needed <= 0:
         return 0
-    gains = exact_loads(sets, weights)
+    gains = run_loads(sets, weights)
     useful = np.flatnonzero(gains > 0)
     largest = max(gains[useful].tolist())
     shares = [float(Fraction(int(gain), largest)) for gain in gains[useful].tolist()]
@@ -318,12 +308,12 @@ def coverage_limit(
     weights: NDArray[Any],
     sources: Iterable[int],
     budget: int,
-) -> int:
+) -> tuple[int, PriceProof]:
     """Return a weight of targets that no selection of `budget` sources exceeds.
 
     What a selection serves beyond any given sources is at most the sum of the
     `budget` largest gains beyond them (coverage is submodular); the given sources are
-    the beginnings of `sources`.
+    the beginnings of `sources`. As prices: the weights of what a beginning leaves.
 
     Args:
         sets: the targets that each source serves.
@@ -331,21 +321,22 @@ def coverage_limit(
         sources: a good selection.
         budget: number of sources.
     """
-    runs = sets
-    rest = weights.copy()
-    limit = int(weights[sets.coverable].sum())
-    served = 0
-    chosen = list(sources)
+    rest = np.where(sets.coverable, weights, 0)
+    limit, best = int(rest.sum()), np.zeros_like(rest)
+    served, chosen = 0, list(sources)
     tried = {round(k) for k in np.linspace(0, len(chosen), _MAX_PREFIXES)}
     for k in range(len(chosen) + 1):
         if k in tried:
-            gains = np.sort(exact_loads(runs, rest))[::-1]
-            limit = min(limit, served + int(gains[:budget].sum()))
+            gains = np.sort(run_loads(sets, rest))[::-1]
+            most = served + int(gains[:budget].sum())
+            if most < limit:
+                limit, best = most, rest.copy()
         if k < len(chosen):
             new = sets.row(int(chosen[k]))
             served += int(rest[new].sum())
             rest[new] = 0
-    return limit
+    priced = np.flatnonzero(best)
+    return limit, PriceProof(Fraction(1), 0, True, priced, best[priced])
 
 
 # --- compiled kernels -------------------------------------------------------------

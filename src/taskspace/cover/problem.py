@@ -162,7 +162,8 @@ class CoverProblem:
     @property
     def open_targets(self) -> NDArray[np.bool_]:
         """Targets that free sources have to serve."""
-        return self.free_sets.coverable & ~self.included_targets
+        counts = self.free_sets.coverable & ~self.included_targets
+        return counts & (self.weights > 0)
 
     @property
     def core(self) -> Core:
@@ -221,18 +222,6 @@ class CoverProblem:
         """
         return self.share if served < self.required_weight else None
 
-    def served_weight(self, cover: Cover) -> float | None:
-        """Return the share of the targets' weight that is served, None without weights.
-
-        Args:
-            cover: of this problem.
-        """
-        if self.target_weights is None:
-            return None
-        weights = np.asarray(self.target_weights, np.float64)
-        total, served = weights.sum(), weights[cover.assignment >= 0].sum()
-        return float(served / total) if total else 1.0
-
     # --- the answer ---------------------------------------------------------------
 
     def cover(
@@ -285,6 +274,10 @@ class CoverProblem:
             "exclude": self.exclude,
             "question": sets.question,
         }
+        if self.target_weights is not None:
+            weights = np.asarray(self.target_weights, np.float64)
+            total, served = weights.sum(), weights[assignment >= 0].sum()
+            fields["weight_coverage"] = float(served / total) if total else 1.0
         fields |= claims
         if most is not None:
             is_plain = self.target_weights is None and fields["optimal"]

@@ -5,20 +5,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
-from taskspace._util.threads import over_rows
-from taskspace.cover.cover import html_view
+from taskspace.cover.cover import N_SHOWN, html_view
 from taskspace.cover.minimum import N_ROUNDS
-from taskspace.cover.thresholds import (
-    BLOCK_CELLS,
-    Losses,
-    MatrixLosses,
-    ToleranceSearch,
-    losses_of,
-)
+from taskspace.cover.thresholds import Losses, ToleranceSearch
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
@@ -93,15 +85,27 @@ class Profile(list[ProfilePoint]):
             columns[name] = pd.array([getattr(p, name) for p in self], "Int64")
         return pd.DataFrame(columns)
 
-    def __repr__(self) -> str:
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Return the points as plain JSON values."""
+        return [p.to_dict() | {"provenance": self.provenance} for p in self]
+
+    def _title(self) -> str:
         n_proven = sum(p.upper is not None and p.lower == p.upper for p in self)
         title = f"Profile of {len(self):,} tolerances, {n_proven:,} proven {self.scope}"
-        title = f"{title.rstrip()}\n{self.note}".rstrip()
-        table = self.to_frame().to_string(max_rows=12, index=False, na_rep="-")
-        return f"{title}\n{table}" if self else title
+        return f"{title.rstrip()}\n{self.note}".rstrip()
+
+    def __repr__(self) -> str:
+        return f"{self._title()}\n{self._table(N_SHOWN)}".rstrip()
+
+    def __str__(self) -> str:
+        return f"{self._title()}\n{self._table(40)}".rstrip()
+
+    def _table(self, n_rows: int) -> str:
+        frame = self.to_frame()
+        return frame.to_string(max_rows=n_rows, index=False, na_rep="-") if self else ""
 
     def _repr_html_(self) -> str:
-        return html_view(repr(self).splitlines()[0], self.to_frame())
+        return html_view(self._title(), self.to_frame())
 
 
 def complexity_profile(
@@ -139,97 +143,70 @@ def complexity_profile(
     Returns:
         One point for each tolerance, ascending.
     """
-    clock, losses = Clock(time_limit), losses_of(problem, question)
+    clock, losses = Clock(time_limit), Losses(problem, question)
     attributes = getattr(problem, "attrs", {})
-    rule, note = None, ""
-    if question is not None:
+    provenance, note = attributes.get("provenance", "given"), ""
+    asked = Question(attributes.get("criterion", "regret"))
+    if isinstance(problem, Study):
         asked = as_question(question, needs_bound=False)
-        rule, note = asked.rule, asked.unused_bound
-    elif "criterion" in attributes:
-        rule = Question(attributes["criterion"]).rule
-    signed = rule is not None and rule.allows_negative_epsilon
-    values = _tolerances(losses, epsilons, n_epsilons, signed)
+        provenance, note = asked.provenance_of(problem), asked.unused_bound
+    signed = asked.rule.allows_negative_epsilon
+    if epsilons is None:
+        values = default_epsilons(losses, n_epsilons, allow_negative=signed)
+    else:
+        values = np.unique(np.asarray(epsilons, np.float64))
+        low = -np.inf if signed else 0.0
+        if values.size == 0 or not np.isfinite(values).all() or values[0] < low:
+            raise InvalidInputError(
+                f"epsilons must be finite numbers{'' if signed else ' >= 0'}, at least "
+                f"one, but got {list(epsilons)}."
+            )
     search = ToleranceSearch(losses, values, seed=seed)
     clock.restart()  # losses are there
     n_cells = losses.n_sources * losses.n_targets
-    profile = _Profile(search, n_cells, clock, progress or silent)
-    profile.solve()
-    provenance = attributes.get("provenance", "given")
-    if isinstance(problem, Study):
-        provenance = as_question(question, needs_bound=False).provenance_of(problem)
-    return Profile(profile.points(), provenance, note)
+    greedy = _solve(search, n_cells, clock, progress or silent)
+    points = []
+    for k, epsilon in enumerate(values.tolist()):
+        sizes = greedy.get(k), int(search.lower[k]), int(search.upper[k])
+        missing = int(search.n_uncoverable[k])
+        sizes = (None, None, None) if missing else sizes
+        points.append(ProfilePoint(epsilon, *sizes, missing))
+    return Profile(points, provenance, note)
 
 
-def _tolerances(
-    losses: Losses, epsilons: Sequence[float] | None, n_epsilons: int, signed: bool
-) -> NDArray[np.float64]:
-    """Return the tolerances asked for, ascending, or those that the losses suggest."""
-    if epsilons is None:
-        return default_epsilons(losses, n_epsilons, allow_negative=signed)
-    values = np.unique(np.asarray(epsilons, np.float64))
-    low = -np.inf if signed else 0.0
-    if values.size == 0 or not np.isfinite(values).all() or values[0] < low:
-        raise InvalidInputError(
-            f"epsilons must be finite numbers{'' if signed else ' >= 0'}, at least "
-            f"one, but got {list(epsilons)}."
-        )
-    return values
+def _solve(
+    search: ToleranceSearch, n_cells: int, clock: Clock, progress: Progress
+) -> dict[int, int]:
+    """Search from the ends to the middles; return greedy's sizes."""
+    greedy: dict[int, int] = {}
+    searched: set[int] = set()
 
+    def tell(k: int) -> None:
+        note = f"epsilon={search.epsilons[k]:g}"
+        progress("profile", len(searched), len(search.epsilons), note)
 
-class _Profile:
-    """A search from the ends to the middles, by greedy and then with proofs."""
+    def improve(places: Sequence[int], n_stages: int) -> None:
+        for place, k in enumerate(places):
+            if search.lower[k] < search.upper[k] and clock.left > 0:
+                searched.add(k)
+                search.minimum(k, clock, n_stages, places[place + 1 :])
+                tell(k)
 
-    def __init__(
-        self,
-        search: ToleranceSearch,
-        n_cells: int,
-        clock: Clock,
-        progress: Progress,
-    ):
-        self.search, self.n_cells = search, n_cells
-        self.clock, self.progress = clock, progress
-        self.greedy: dict[int, int] = {}
-        self.searched: set[int] = set()
-
-    def solve(self) -> None:
-        search = self.search
-        order = _ends_then_middles(np.flatnonzero(search.n_uncoverable == 0).tolist())
-        for first in range(0, len(order), BLOCK):
-            block = order[first : first + BLOCK]
-            for place, k in enumerate(block):
-                is_quick = (first + place) * self.n_cells <= QUICK_CELLS
-                if first + place >= 2 and not is_quick and self.clock.left <= 0:
-                    return
-                self.greedy[k] = search.greedy(k, block[place + 1 :]).size
-                self._tell(k)
-            self._search(block, FIRST_STAGES)
-        n_stages = N_ROUNDS + 1
-        while self.clock.left > 0 and (search.lower[order] < search.upper[order]).any():
-            self._search(order, n_stages)
-            n_stages += 1
-
-    def _search(self, order: Sequence[int], n_stages: int) -> None:
-        """Search at all tolerances that are still open, by some stages of work."""
-        for place, k in enumerate(order):
-            if self.search.lower[k] < self.search.upper[k] and self.clock.left > 0:
-                self.searched.add(k)
-                self.search.minimum(k, self.clock, n_stages, order[place + 1 :])
-                self._tell(k)
-
-    def _tell(self, k: int) -> None:
-        note = f"epsilon={self.search.epsilons[k]:g}"
-        self.progress("profile", len(self.searched), len(self.search.epsilons), note)
-
-    def points(self) -> list[ProfilePoint]:
-        return [self._point(k) for k in range(len(self.search.epsilons))]
-
-    def _point(self, k: int) -> ProfilePoint:
-        search = self.search
-        epsilon, missing = float(search.epsilons[k]), int(search.n_uncoverable[k])
-        if missing:
-            return ProfilePoint(epsilon, None, None, None, missing)
-        sizes = int(search.lower[k]), int(search.upper[k])
-        return ProfilePoint(epsilon, self.greedy.get(k), *sizes, 0)
+    order = _ends_then_middles(np.flatnonzero(search.n_uncoverable == 0).tolist())
+    for first in range(0, len(order), BLOCK):
+        block = order[first : first + BLOCK]
+        for place, k in enumerate(block):
+            is_quick = (first + place) * n_cells <= QUICK_CELLS
+            if first + place >= 2 and not is_quick and clock.left <= 0:
+                return greedy
+            greedy[k] = search.greedy(k, block[place + 1 :]).size
+            tell(k)
+        improve(block, FIRST_STAGES)
+    n_stages = N_ROUNDS + 1
+    while clock.left > 0 and (search.lower[order] < search.upper[order]).any():
+        improve(order, n_stages)
+        n_stages += 1
+    return greedy
 
 
 def _ends_then_middles(places: Sequence[int]) -> list[int]:
@@ -251,8 +228,6 @@ def _ends_then_middles(places: Sequence[int]) -> list[int]:
 # Which tolerances to look at: values of the losses themselves, or round numbers.
 
 
-N_PLACES = 2**15
-"""From how many places the search for a tolerance may begin; see `_largest_up_to`."""
 ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
@@ -272,7 +247,7 @@ def default_epsilons(
     """
     if n_epsilons < 2:
         raise InvalidInputError(f"n_epsilons >= 2 must hold, but got {n_epsilons}.")
-    losses = loss if isinstance(loss, Losses) else MatrixLosses(loss)
+    losses = loss if isinstance(loss, Losses) else Losses(loss)
     if losses.n_sources * losses.n_targets == 0:
         return np.zeros(1)
     low, high = float(losses.best.max()), losses.single
@@ -286,7 +261,7 @@ def default_epsilons(
     values = _values_between(losses, low, high, n_epsilons)
     if len(values) <= n_epsilons:
         return values if len(values) else np.array([low])
-    # Now `values` are the two smallest, others, and the largest.
+    # Now `values` are the smallest ones, and the largest.
     first, second, last = values[0], values[1], values[-1]
     if allow_negative:
         wanted = np.linspace(first, last, n_epsilons)
@@ -294,79 +269,36 @@ def default_epsilons(
         floor = max(second if first <= 0 else first, 1e-3 * last)
         # geomspace rounds: a trifle more, relative, keeps the values that it means.
         wanted = np.geomspace(floor, last, n_epsilons - 1) * (1 + 1e-12)
-    bounds = np.full(len(wanted), first)
-    places = np.searchsorted(wanted, np.linspace(first, last, N_PLACES))
-    for block in losses.blocks():
-        parts: list[NDArray[np.float64]] = []
-
-        def kernel(a: int, b: int, block=block, parts=parts) -> None:
-            part = np.full(len(wanted), first)
-            _largest_up_to(block[a:b].ravel(), wanted, places, last, part)
-            parts.append(part)
-
-        over_rows(kernel, len(block), in_threads=block.size > BLOCK_CELLS)
-        bounds = np.max([bounds, *parts], axis=0)
-    return np.unique(np.append(np.maximum.accumulate(bounds), first))
+    found = np.full(len(wanted), first)
+    for rows in losses.blocks():
+        block = np.asarray(rows, np.float64)
+        for k, most in enumerate(np.minimum(wanted, last)):
+            found[k] = max(found[k], block.max(where=block <= most, initial=first))
+    return np.unique(np.append(found, first))
 
 
 def _values_between(
     losses: Losses, low: float, high: float, n_most: int
 ) -> NDArray[np.float64]:
-    """Finite losses in `[low, high]`, distinct and sorted, or some if there are many.
+    """Return finite losses in `[low, high]`, distinct and sorted.
 
-    Those some are more than `n_most`, and the two smallest and the largest are there.
+    Where they are more than `n_most`, the smallest of them and the largest.
     """
     seen = np.zeros(0)
-    for block in losses.blocks():
-        if len(seen) > n_most:
-            ends = np.array(_two_least_and_largest(block.ravel(), low, high))
-            inside = ends[np.isfinite(ends)]
-        else:
-            inside = block[(block >= low) & (block <= high) & np.isfinite(block)]
-        seen = np.union1d(seen, inside)
-        if len(seen) > n_most + 3:
-            seen = np.append(seen[: n_most + 2], seen[-1])
+    for rows in losses.blocks():
+        block = np.asarray(rows, np.float64)
+        is_small = block <= (seen[n_most] if len(seen) > n_most + 1 else high)
+        small = block[is_small & (block >= low) & np.isfinite(block)]
+        top = block.max(where=(block <= high) & np.isfinite(block), initial=-np.inf)
+        seen = np.unique(np.concatenate([seen, small, [top]]))
+        seen = seen[(seen >= low) & np.isfinite(seen)]
+        if len(seen) > n_most + 2:
+            seen = np.append(seen[: n_most + 1], seen[-1])
     return seen
 
 
-@njit(cache=True, nogil=True)
-def _two_least_and_largest(values, low, high):
-    """Return the two least distinct finite values in `[low, high]`, and the largest."""
-    least, second, largest = np.inf, np.inf, -np.inf
-    for value in values:
-        if low <= value <= high and value < np.inf:
-            if value < least:
-                least, second = value, least
-            elif least < value < second:
-                second = value
-            if value > largest:
-                largest = value
-    return least, second, largest
-
-
-@njit(cache=True, nogil=True)
-def _largest_up_to(values, wanted, places, last, found):
-    """Raise `found[k]` to the largest value in `(wanted[k − 1], wanted[k]]`.
-
-    `found` holds the least value at first; `places` has the k of values spread evenly
-    from there to the last one, where the search for k begins.
-    """
-    least = found[0]
-    scale = (len(places) - 1) / (last - least)
-    is_normal = 0 < scale < np.inf  # else the range is too wide, or too narrow
-    for value in values:
-        if least < value <= last:
-            k = places[int((value - least) * scale)] if is_normal else 0
-            while k > 0 and wanted[k - 1] >= value:
-                k -= 1
-            while k < len(wanted) and wanted[k] < value:
-                k += 1
-            if k < len(wanted) and value > found[k]:
-                found[k] = value
-
-
 def round_epsilons(
-    losses: MatrixLosses,
+    losses: Losses,
     asked: Iterable[float] = (),
     *,
     n_epsilons: int = 40,
@@ -385,6 +317,7 @@ def round_epsilons(
     """
     best, high = losses.best[np.isfinite(losses.best)], losses.single
     if not np.isfinite(high):
+        assert losses.matrix is not None
         some = losses.matrix[:: max(1, losses.n_sources // 200)]
         finite = some[np.isfinite(some)]
         high = float(np.quantile(finite, 0.95)) if finite.size else 1.0

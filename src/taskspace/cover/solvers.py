@@ -1,14 +1,12 @@
-"""Linear programs by SciPy's HiGHS, integer programs by OR-tools' CP-SAT.
+"""Linear and integer programs by SciPy's HiGHS.
 
-What they call optimal is floats. A linear program proposes prices and selections;
-bounds of CP-SAT count, because all its numbers are integers that floats hold.
+What it calls optimal is floats: it proposes prices and selections, and proves nothing.
 """
 
-import math
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +19,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOOK = 0.02  # seconds between looks at the clock while a solver works
 
-
-def interruptible(
-    work: Callable[[], T],
-    stop: Callable[[], object] | None = None,
-    clock: Clock | None = None,
-) -> T:
+def interruptible(work: Callable[[], T]) -> T:
     """Return what a solver in C++ returns, so that Ctrl-C ends the wait for it.
 
     Python raises signals in the main thread, and there not before C++ has returned.
+    An interrupted solver is left behind until its own time limit.
 
     Args:
         work: calls the solver.
-        stop: asks the solver to return; without it an interrupted solver is left
-            behind until its own time limit, or the end of the process.
-        clock: asks the solver to return when its time is up; goes with `stop`.
     """
     future: Future[T] = Future()
 
@@ -47,18 +37,8 @@ def interruptible(
         except BaseException as error:  # raised again where it is waited for
             future.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        while clock is not None and stop is not None and not future.done():
-            wait([future], timeout=_LOOK)
-            if clock.left <= 0:
-                stop()
-        return future.result()
-    finally:
-        while stop is not None and not future.done():
-            stop()
-            thread.join(0.05)
+    threading.Thread(target=run, daemon=True).start()
+    return future.result()
 
 
 def cover_matrix(sets: TargetSets) -> "sparse.csr_array":
@@ -148,83 +128,3 @@ def search_milp(
     picked = np.flatnonzero(result.x > 0.5)
     served = matrix[:, picked].sum(axis=1)
     return picked if (served >= 1).all() else None
-
-
-def has_cp_sat() -> bool:
-    """Whether OR-tools is installed."""
-    try:
-        import ortools.sat.python.cp_model  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-class CpSatAnswer(NamedTuple):
-    """What CP-SAT says.
-
-    Args:
-        values: of the variables, None where no solution was found.
-        bound: no solution has less.
-        is_closed: whether the solution is the best, or there is none.
-    """
-
-    values: NDArray[np.bool_] | None
-    bound: int
-    is_closed: bool
-
-
-def run_cp_sat(
-    model: Any,
-    variables: Sequence[Any],
-    *,
-    start: NDArray[np.int64] | None,
-    clock: Clock,
-    work: float,
-    seed: int,
-    linear: bool = True,
-    on_bound: Callable[[int], bool] = lambda bound: False,
-) -> CpSatAnswer:
-    """Minimize a model of 0 and 1 with integer costs below 2**50.
-
-    Args:
-        model: a `CpModel`.
-        variables: its variables, one per source.
-        start: sources to begin with.
-        clock: whose time limit counts.
-        work: how much the solver may do, in its deterministic seconds.
-        seed: of the solver.
-        linear: whether the LP relaxation is used.
-        on_bound: called with each better lower bound; True stops the solver.
-    """
-    from ortools.sat.python import cp_model
-
-    if start is not None:
-        is_in = np.zeros(len(variables), bool)
-        is_in[start] = True
-        for variable, value in zip(variables, is_in.tolist(), strict=True):
-            model.add_hint(variable, value)
-    solver: Any = cp_model.CpSolver()
-    solver.parameters.max_deterministic_time = work
-    # One worker does best on few cores; it needs level 2 to use the LP relaxation.
-    solver.parameters.num_workers = 1
-    solver.parameters.catch_sigint_signal = False  # Ctrl-C is not for the solver
-    solver.parameters.linearization_level = 2 if linear else 0
-    solver.parameters.relative_gap_limit = 0.0
-    solver.parameters.absolute_gap_limit = 0.0
-    solver.parameters.random_seed = seed % 2**31
-
-    def whole(bound: float) -> int:
-        # An integer below 2**50 in a float; 1e-6 only guards against noise in it.
-        return math.ceil(bound - 1e-6) if math.isfinite(bound) else 0
-
-    def look(bound: float) -> None:
-        if on_bound(whole(bound)):
-            solver.stop_search()
-
-    solver.best_bound_callback = look
-    status = interruptible(lambda: solver.solve(model), solver.stop_search, clock)
-    bound = whole(solver.best_objective_bound)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return CpSatAnswer(None, bound, status == cp_model.INFEASIBLE)
-    values = np.array([solver.boolean_value(x) for x in variables], bool)
-    return CpSatAnswer(values, bound, status == cp_model.OPTIMAL)

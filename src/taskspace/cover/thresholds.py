@@ -1,10 +1,9 @@
 """Losses a block at a time, and their tolerance sets at many tolerances."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -27,24 +26,49 @@ AT_ONCE = 16
 """Tolerances of which sets are made in one pass over losses that are not in memory."""
 
 
-class Losses(ABC):
+class Losses:
     """The losses of all sources at all targets, given block by block.
 
     Args:
-        n_sources: number of sources.
-        n_targets: number of targets.
-        in_memory: whether a pass over them costs little.
+        data: a loss matrix `(source, target)`, xarray or NumPy; or a study or a
+            performance table, whose losses are computed as they are needed.
+        question: what is asked of a study; None beside a matrix.
     """
 
-    def __init__(self, n_sources: int, n_targets: int, in_memory: bool):
-        self.n_sources, self.n_targets = n_sources, n_targets
-        self.in_memory = in_memory
+    def __init__(self, data: Any, question: Question | str | None = None):
+        self.matrix: NDArray[Any] | None = None
+        if isinstance(data, Study | xr.Dataset):
+            self._question = as_question(question, needs_bound=False)
+            self._table = self._question.table_of(data)
+            sizes = self._table.sizes
+            self.n_sources, self.n_targets = sizes["source"], sizes["target"]
+            return
+        if hasattr(data, "dims"):
+            if set(data.dims) != {"source", "target"}:
+                raise InvalidInputError(
+                    f"loss must have the dims (source, target), but got {data.dims}."
+                )
+            data = data.transpose("source", "target").values
+        self.matrix = np.asarray(data)
+        if self.matrix.ndim != 2 or self.matrix.dtype.kind not in "fiu":
+            raise InvalidInputError(
+                "loss must be a matrix of numbers (source, target), but got "
+                f"{self.matrix.dtype} of shape {self.matrix.shape}."
+            )
+        self.n_sources, self.n_targets = self.matrix.shape
+        if self.n_sources:
+            _ = self.best  # no NaN
 
-    @abstractmethod
     def blocks(self) -> Iterator[NDArray[np.float64]]:
-        """Return the rows, a stretch of sources at a time."""
+        """Yield the rows, a stretch of sources at a time."""
+        if self.matrix is None:
+            yield from (block for _, block in self._question.blocks(self._table))
+            return
+        step = max(1, BLOCK_CELLS // max(1, self.n_targets))
+        for first in range(0, self.n_sources, step):
+            yield self.matrix[first : first + step]
 
-    @cached_property
+    @property
     def best(self) -> NDArray[np.float64]:
         """Least loss at each target."""
         return self._ends[0]
@@ -69,71 +93,6 @@ class Losses(ABC):
                 "of inf."
             )
         return best, single
-
-
-@final
-class MatrixLosses(Losses):
-    """Losses that are in memory.
-
-    Args:
-        loss: loss matrix `(source, target)`, xarray or NumPy.
-    """
-
-    def __init__(self, loss: Any):
-        if hasattr(loss, "dims"):
-            if set(loss.dims) != {"source", "target"}:
-                raise InvalidInputError(
-                    f"loss must have the dims (source, target), but got {loss.dims}."
-                )
-            loss = loss.transpose("source", "target").values
-        self.matrix: NDArray[np.float64] = np.asarray(loss)
-        if self.matrix.ndim != 2 or self.matrix.dtype.kind not in "fiu":
-            raise InvalidInputError(
-                "loss must be a matrix of numbers (source, target), but got "
-                f"{self.matrix.dtype} of shape {self.matrix.shape}."
-            )
-        super().__init__(*self.matrix.shape, in_memory=True)
-        if self.n_sources:
-            _ = self.best  # no NaN
-
-    def blocks(self) -> Iterator[NDArray[np.float64]]:
-        """Yield the rows, a stretch of sources at a time."""
-        step = max(1, BLOCK_CELLS // max(1, self.n_targets))
-        for first in range(0, self.n_sources, step):
-            yield self.matrix[first : first + step]
-
-
-@final
-class TableLosses(Losses):
-    """Losses of a table, computed as they are needed.
-
-    Args:
-        table: a performance table.
-        question: criterion and judge.
-    """
-
-    def __init__(self, table: xr.Dataset, question: Question):
-        sizes = table.sizes["source"], table.sizes["target"]
-        super().__init__(*sizes, in_memory=False)
-        self._table, self._question = table, question
-
-    def blocks(self) -> Iterator[NDArray[np.float64]]:
-        """Yield the rows, a stretch of sources at a time."""
-        for _, block in self._question.blocks(self._table):
-            yield block
-
-
-def losses_of(problem: Study | Any, question: Question | str | None) -> Losses:
-    """Return the losses of a study under a question, or those of a matrix.
-
-    Args:
-        problem: a study, or a loss matrix `(source, target)`.
-        question: what is asked of a study; None beside a matrix.
-    """
-    if isinstance(problem, Study):
-        question = as_question(question, needs_bound=False)
-        return TableLosses(question.table_of(problem), question)
-    return MatrixLosses(problem)
 
 
 class Thresholds:
@@ -161,7 +120,8 @@ class Thresholds:
         """
         if k not in self._kept:
             most = _memory.available() // 8 // max(1, self._n_bytes)
-            n = 1 if self._losses.in_memory else max(1, min(AT_ONCE, most))
+            in_memory = self._losses.matrix is not None
+            n = 1 if in_memory else max(1, min(AT_ONCE, most))
             self._make([k, *(c for c in coming if c not in self._kept)][:n])
         return replace(self._kept[k])  # what is computed from it is not kept
 

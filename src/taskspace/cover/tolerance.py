@@ -9,12 +9,13 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.clock import Clock
+from taskspace._util.files import plain
 from taskspace.cover.cover import Cover, listed
 from taskspace.cover.greedy import cover_greedily
 from taskspace.cover.methods import find_cover
 from taskspace.cover.minimum import N_ROUNDS
 from taskspace.cover.problem import CoverProblem, check_budget, losses_of, restrict
-from taskspace.cover.thresholds import MatrixLosses, ToleranceSearch
+from taskspace.cover.thresholds import Losses, ToleranceSearch
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
@@ -42,6 +43,7 @@ class SmallestEpsilon:
         seconds: wall-clock time.
         left_out: targets without a source of finite loss, which the answer is not
             about.
+        scope: what must be said beside "proven": nothing for exact numbers.
         note: what was left unused of the question, if something was.
     """
 
@@ -53,11 +55,12 @@ class SmallestEpsilon:
     cover: Cover | None
     seconds: float
     left_out: tuple[int, ...] = ()
+    scope: str = ""
     note: str = ""
 
     def __repr__(self) -> str:
-        statement = f"{self.say(scope='of these losses')} {self.note}".rstrip()
-        return f"{statement}\n  sources: {listed(self.sources)}"
+        rest = self.cover or f"  sources: {listed(self.sources)}"
+        return f"{self.statement} {self.note}".rstrip() + f"\n{rest}"
 
     @property
     def is_impossible(self) -> bool:
@@ -67,27 +70,8 @@ class SmallestEpsilon:
     @property
     def statement(self) -> str:
         """The answer as a sentence."""
-        return self.say()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what programs need to know, as JSON."""
-        return {
-            "budget": self.budget,
-            "lower": self.lower,
-            "upper": self.upper,
-            "optimal": self.optimal,
-            "sources": list(self.sources),
-            "left_out": list(self.left_out),
-        }
-
-    def say(self, *, scope: str = "") -> str:
-        """Return the answer as a sentence, with what must be said beside it.
-
-        Args:
-            scope: which table a proof is about, such as `"on the given table"`.
-        """
         many = "1 source" if self.budget == 1 else f"{self.budget} sources"
-        proven = f"proven {scope}" if scope else "proven"
+        proven = f"proven {self.scope}".rstrip()
         every = "every target"
         if self.left_out:
             every += f" but the {len(self.left_out):,} of no finite loss"
@@ -109,6 +93,13 @@ class SmallestEpsilon:
             f"ε = {self.upper} is the smallest tolerance within which {many} can serve "
             f"{every}: {proven}."
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cover as JSON, and the tolerance as its `smallest_epsilon`."""
+        names = ("budget", "lower", "upper", "optimal", "sources", "left_out")
+        record = {} if self.cover is None else self.cover.to_dict()
+        least = {name: getattr(self, name) for name in names}
+        return record | {"smallest_epsilon": plain(least, nonfinite="keep")}
 
 
 def smallest_epsilon(
@@ -147,14 +138,12 @@ def smallest_epsilon(
         The tolerance, or the interval in which it lies, and the selection.
     """
     clock = Clock(time_limit)
-    losses = MatrixLosses(losses_of(problem, question))
-    matrix = np.asarray(losses.matrix, np.float64)
-    limits = restrict(len(matrix), include, exclude)
+    losses = Losses(losses_of(problem, question))
+    limits = restrict(losses.n_sources, include, exclude)
     check_budget(budget, limits[0], least=1)
     clock.restart()  # losses are there
-    report = progress or silent
     found = _smallest(
-        losses, budget, limits, clock, seed, report, max_stages=max_stages
+        losses, budget, limits, clock, seed, progress or silent, max_stages=max_stages
     )
     if question is None:
         return found
@@ -163,7 +152,7 @@ def smallest_epsilon(
 
 
 def _smallest(
-    losses: MatrixLosses,
+    losses: Losses,
     budget: int,
     limits: tuple[NDArray[np.int64], NDArray[np.int64]],
     clock: Clock,
@@ -253,7 +242,7 @@ def least_cover(
     inner = matrix[:, served]
     worst = inner[cover.sources].min(0).max()
     least = _smallest(
-        MatrixLosses(np.where(inner <= worst, inner, np.inf)),
+        Losses(np.where(inner <= worst, inner, np.inf)),
         cover.size,
         (cover.include, cover.exclude),
         Clock(time_limit),
@@ -340,61 +329,40 @@ def find_best_cover(
 
 
 def smallest_tolerance(
-    problem: CoverProblem,
-    budget: int,
-    *,
-    time_limit: float = 60.0,
-    seed: int = 0,
-    progress: Progress | None = None,
+    problem: CoverProblem, budget: int, **options: Any
 ) -> SmallestEpsilon:
-    """Return the smallest tolerance that a budget meets.
+    """Return the smallest tolerance that a budget meets, with its cover of the study.
 
     It is about the targets that some source serves at a finite loss.
 
     Args:
         problem: what is to be covered.
         budget: number of sources.
-        time_limit: processor seconds.
-        seed: of the random choices.
-        progress: called after each tolerance that was tried.
+        options: `time_limit`, `seed`, `progress`: see `smallest_epsilon`.
     """
     losses = losses_of(problem.study, problem.question)
     allowed = np.delete(losses.values, problem.exclude, axis=0)
     is_served = np.isfinite(allowed).any(0)
+    limits = {"include": problem.include, "exclude": problem.exclude}
     least = smallest_epsilon(
-        losses.isel(target=np.flatnonzero(is_served)),
-        budget,
-        include=problem.include,
-        exclude=problem.exclude,
-        time_limit=time_limit,
-        seed=seed,
-        progress=progress,
+        losses.isel(target=np.flatnonzero(is_served)), budget, **limits, **options
     )
-    if least.upper < np.inf:
-        return replace(least, left_out=tuple(np.flatnonzero(~is_served).tolist()))
-    if least.is_impossible:
-        advice = "Ask with a bound: then a budget serves as many targets as it can."
-    else:
-        advice = f"Give more time than {time_limit:g} s with --time-limit."
-    raise InvalidInputError(f"{least.statement} {advice}")
-
-
-def cover_within(problem: CoverProblem, least: SmallestEpsilon) -> Cover:
-    """Return the selection of a smallest tolerance as a cover at that tolerance.
-
-    Args:
-        problem: what is to be covered.
-        least: the smallest tolerance.
-    """
-    at_least = replace(problem, question=problem.question.at(least.upper))
-    greedy = cover_greedily(at_least)
-    return at_least.cover(
+    if least.upper == np.inf:
+        raise InvalidInputError(
+            f"{least.statement} Ask with a bound: then a budget serves as many targets "
+            "as it can. Or give more time with --time-limit."
+        )
+    asked = replace(problem, question=problem.question.at(least.upper))
+    greedy = cover_greedily(asked)
+    cover = asked.cover(
         "budget",
         least.sources,
         lower_bound=int(greedy.lower_bound),
         lower_bound_kind=greedy.lower_bound_kind,
         stop_reason="covered",
-        clock=Clock(),
         prices=greedy.prices,
         seconds=least.seconds,
-    )
+        notes=tuple(problem.notes) or None,
+    ).about(problem.study)
+    left_out = tuple(np.flatnonzero(~is_served).tolist())
+    return replace(least, cover=cover, left_out=left_out, scope=cover.scope)

@@ -7,7 +7,7 @@ cannot hide here. Costs are the exact numbers that their floats are.
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -148,25 +148,17 @@ class Problem:
         return loads
 
 
-def price_bound(
-    prices: PriceProof, problem: Problem, slack: int | None = None
-) -> tuple[Fraction, str]:
-    """Return what serving enough costs at least, or why prices prove nothing.
+def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
+    """Return what serving every target costs at least, or why prices prove nothing.
 
     Args:
         prices: the claim.
         problem: what it is about.
-        slack: weight that may stay unserved; None where every target must be served.
-            A target that may stay unserved has a price of at most `rate` times its
-            weight.
 
     Returns:
         The largest proven bound, and an empty text; or 0 and what is wrong.
     """
     dense, fault = _on_targets(prices, problem.needed & (problem.weights > 0))
-    rate = prices.rate or Fraction(0)
-    if not fault and slack and _exceeds(prices, problem, rate):
-        fault = "a price is above the rate of unserved weight"
     if fault:
         return Fraction(0), fault
     one, is_whole = Fraction(2) ** prices.shift, prices.is_whole
@@ -175,13 +167,9 @@ def price_bound(
     costs = [math.floor(c) * one if is_whole else c * one for c in exact]
     most = math.inf if dense.dtype == object else _MOST
     limits = np.array([min(math.floor(c), most) for c in costs], dense.dtype)
-    gains = problem.loads(dense) - limits[which]
-    if slack is not None:
-        units = int(dense.sum()) - math.ceil(rate * slack) - _best(gains, len(gains))
-        low = max(Fraction(0), units / one)
-        return (math.ceil(low) if is_whole else low) * prices.unit, ""
-    if (gains > 0).any():
-        source = int(gains.argmax())
+    excess = problem.loads(dense) - limits[which]
+    if (excess > 0).any():
+        source = int(excess.argmax())
         return Fraction(0), f"the targets of source {source} cost more than it does"
     if not is_whole or not len(prices.targets):
         return int(dense.sum()) / one * prices.unit, ""
@@ -206,8 +194,10 @@ def unserved_price_bound(
     one = Fraction(2) ** prices.shift
     if not fault and prices.unit != 1:
         fault = "their unit is not 1"
-    elif not fault and _exceeds(prices, problem, one):
-        fault = "a target has a price above its weight"
+    elif not fault:
+        pairs = zip(prices.units, problem.weights[prices.targets], strict=True)
+        if any(int(unit) > one * int(weight) for unit, weight in pairs):
+            fault = "a target has a price above its weight"
     if fault:
         return Fraction(0), fault
     units = (int(dense.sum()) - _best(problem.loads(dense), room)) / one
@@ -234,14 +224,6 @@ def _on_targets(
     dense[targets] = units
     too_large = int(np.abs(units.astype(object)).sum()) >= _MOST
     return dense, "they are too large" if too_large and dense.dtype != object else ""
-
-
-def _exceeds(prices: PriceProof, problem: Problem, rate: Fraction) -> bool:
-    """Return whether the price of a target is above its weight times a rate."""
-    weights = problem.weights[prices.targets].tolist()
-    return any(
-        u > rate * int(w) for u, w in zip(prices.units.tolist(), weights, strict=True)
-    )
 
 
 def _best(gains: NDArray[Any], room: int) -> int:
@@ -393,93 +375,6 @@ def knapsack_bound(problem: Problem, needed: int) -> Fraction:
     return Fraction(-(-spent // common) * common) if common else spent
 
 
-def coverage_limit(problem: Problem, sources: NDArray[np.int64]) -> int:
-    """Return a weight that no selection of as many sources serves more than.
-
-    Args:
-        problem: what it is about.
-        sources: a selection; each of its beginnings gives one limit.
-    """
-    unserved = problem.weights.copy()
-    served, limit = 0, int(problem.weights[problem.sets.coverable].sum())
-    for k in range(len(sources) + 1):
-        gains = np.sort(problem.loads(unserved))[::-1][: len(sources)]
-        limit = min(limit, served + int(gains.sum()))
-        if k < len(sources):
-            row = problem.sets.row(int(sources[k]))
-            served += int(unserved[row].sum())
-            unserved[row] = 0
-    return limit
-
-
-def search_below(problem: Problem, bound: Fraction, max_nodes: int) -> list[int] | None:
-    """Find a cover of every target that must be served, cheaper than a bound.
-
-    Branches on the open target with the fewest sources, and turns back where targets
-    of which no source serves two already cost too much.
-
-    Args:
-        problem: what it is about.
-        bound: covers of this cost or more are not looked for.
-        max_nodes: when to give up.
-
-    Returns:
-        The cover, an empty list where there is none, None where it gave up.
-    """
-    matrix = problem.sets.to_bool()
-    rows = [int.from_bytes(np.packbits(row, bitorder="little").tobytes(), "little")
-            for row in matrix]  # fmt: skip
-    exact = [Fraction(c) for c in problem.costs.tolist()]
-    servers = [np.flatnonzero(column).tolist() for column in matrix.T]
-    needed = np.flatnonzero(problem.needed).tolist()
-    goal = sum(1 << t for t in needed)
-    by_scarcity = sorted(needed, key=lambda t: len(servers[t]))
-    n_nodes = 0
-
-    def least(unserved: int, banned: int) -> tuple[Fraction, int]:
-        """Cost of targets that share no source, and the scarcest target."""
-        total, used, scarcest, fewest = Fraction(0), banned, -1, math.inf
-        for t in by_scarcity:
-            if not unserved >> t & 1:
-                continue
-            own = [s for s in servers[t] if not banned >> s & 1]
-            if len(own) < fewest:
-                scarcest, fewest = t, len(own)
-            if not own:
-                return bound, t
-            if all(not used >> s & 1 for s in own):
-                total += min(exact[s] for s in own)
-                for s in own:
-                    used |= 1 << s
-        return total, scarcest
-
-    def search(unserved: int, banned: int, spent: Fraction) -> list[int] | None:
-        nonlocal n_nodes
-        n_nodes += 1
-        if n_nodes > max_nodes:
-            return None
-        if spent >= bound:
-            return []
-        if not unserved:
-            return [-1]  # found; marks the end of the selection
-        below, target = least(unserved, banned)
-        if spent + below >= bound:
-            return []
-        own = [s for s in servers[target] if not banned >> s & 1]
-        for s in sorted(own, key=lambda s: -(rows[s] & unserved).bit_count()):
-            banned |= 1 << s  # taken here, and left out of what is tried next
-            selection = search(unserved & ~rows[s], banned, spent + exact[s])
-            if selection is None or selection:
-                return None if selection is None else [s, *selection]
-        return []
-
-    if bound <= 0:
-        return []
-    selection = search(goal, 0, Fraction(0))
-    return selection if not selection else [s for s in selection if s >= 0]
-
-
-_MAX_DEPTH = 400  # sources of a cover, each a level of an exhaustive search
 _STEP, _SLOW = 50, 20  # pairs that a selection is worth, and a target in fractions
 _ROUNDED = Fraction(1, 2**50)  # relative error of a share or a mean that is a float
 
@@ -489,6 +384,7 @@ class Verification:
     """Which claims of a cover hold.
 
     Args:
+        claim: what the cover claims in the first place.
         holds: whether no claim was refuted.
         failures: one sentence for each claim that does not hold.
         not_checked: claims that could be neither shown nor refuted.
@@ -498,6 +394,7 @@ class Verification:
             is not in the sets.
     """
 
+    claim: str
     holds: bool
     failures: tuple[str, ...]
     not_checked: tuple[str, ...] = ()
@@ -507,12 +404,24 @@ class Verification:
     def __bool__(self) -> bool:
         return self.holds
 
+    def refuted(self, failure: str) -> Self:
+        """Return the verification with one more claim that does not hold, first.
+
+        Args:
+            failure: a sentence.
+        """
+        return replace(self, holds=False, failures=(failure, *self.failures))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all fields as plain JSON values."""
+        return asdict(self)
+
     def __repr__(self) -> str:
-        lines = ["Verification: " + ("the claim holds" if self.holds else "refuted")]
-        lines += [f"  refuted: {sentence}" for sentence in self.failures]
-        lines += [f"  {sentence}" for sentence in self.proven]
-        lines += [f"  not checked: {sentence}" for sentence in self.not_checked]
-        lines += [f"  provided that {sentence}" for sentence in self.conditions]
+        what = "The claim holds" if self.holds else "The claim does not hold"
+        lines = [f"{what}: {self.claim}."]
+        lines += [f"- {sentence}" for sentence in self.failures]
+        lines += [f"{sentence}." for sentence in (*self.proven, *self.not_checked)]
+        lines += [f"Provided that {sentence}." for sentence in self.conditions]
         return "\n".join(lines)
 
 
@@ -538,18 +447,15 @@ def verify_cover(
     *,
     target_weights: ArrayLike | None = None,
     raise_on_failure: bool = False,
-    refute_bound: bool = True,
     effort: int = 3_000_000,
 ) -> Verification:
     """Recompute everything that a cover claims from the sets themselves.
 
     A bound is proven again from the prices kept with the cover, in one pass of
-    integer arithmetic; that of greedy's partial covers by computing it anew. Prices
-    that are too high, or that do not prove the bound they are kept for, refute the
-    cover. A bound that an exact search found has no such prices: small
-    problems are searched through, and where that is too much the bound is listed in
-    `not_checked`, with the largest that is proven. A bound is also refuted by any
-    cheaper selection that serves as much.
+    integer arithmetic. Prices that are too high, or that do not prove the bound they
+    are kept for, refute the cover. A bound that an exact search found has no such
+    prices: all selections of a small problem are tried, and where they are too many
+    the bound is listed in `not_checked`.
 
     Args:
         cover: the claim.
@@ -558,9 +464,8 @@ def verify_cover(
         costs: cost of each source, as given to the method that made the cover.
         target_weights: weight of each target, as given to that method.
         raise_on_failure: raise `CoverRefutedError` instead of returning failures.
-        refute_bound: look for a cheaper selection, which takes a while on large data.
-        effort: (source, target) pairs that an exhaustive search may look at; 0 for
-            no such search.
+        effort: (source, target) pairs to look at, at most, when all selections are
+            tried; 0 tries none.
 
     Returns:
         Which claims fail, which bounds were proven and which were not.
@@ -575,10 +480,6 @@ def verify_cover(
         elif check.numbers():
             check.coverage()
             check.bound()
-            if refute_bound and not check.failures:
-                check.cheaper()
-            if effort and not check.failures and check.open:
-                check.search()
     failures = tuple(check.failures)
     if failures and raise_on_failure:
         raise CoverRefutedError(failures)
@@ -590,7 +491,13 @@ def verify_cover(
         if len(sources)
     )
     return Verification(
-        not failures, failures, tuple(check.open), tuple(check.proven), conditions
+        f"{cover.size} sources serve {100 * cover.coverage:.4g} % of "
+        f"{cover.n_targets:,} targets",
+        not failures,
+        failures,
+        tuple(check.open),
+        tuple(check.proven),
+        conditions,
     )
 
 
@@ -740,116 +647,120 @@ class _Check:
         served, total = problem.served_weight(cover.sources), problem.total_weight
         share = Fraction(served, total) if total else Fraction(1)
         claimed = Fraction(cover.coverage_bound)
+        budget = cover.size if cover.budget is None else cover.budget
         if claimed < share * (1 - _ROUNDED):
             fail(f"{what} is below the share {float(share)} that this cover serves")
         elif cover.optimal and not claimed <= share * (1 + _ROUNDED):
             fail(f"optimal is claimed, but {what} is above the share served")
-        elif cover.budget is not None:
-            self._budget(what, claimed, cover.budget)
+        elif cover.size > budget:
+            fail(f"size={cover.size} is more than {budget=}")
         else:
-            most = self.before + coverage_limit(self.rest, self.chosen)
-            if Fraction(most, total or 1) <= claimed * (1 + _ROUNDED):
-                self.proven.append(f"{what} is proven again by computing it anew")
-            else:
-                self.open.append(f"{what} was not proven again; {most / total} is")
-
-    def _budget(self, what: str, claimed: Fraction, budget: int) -> None:
-        """Prove what the sources of a budget serve at most."""
-        if self.cover.size > budget:
-            self.failures.append(f"size={self.cover.size} is more than {budget=}")
-            return
-        rest, total = self.rest, self.problem.total_weight or 1
-        room = min(budget - len(self.taken), rest.sets.n_sources)
-        beside = self._servable - self.before
-        self._by_prices(
-            what,
             # A share that is rounded up proves what the next smaller float would not.
-            self._servable - claimed * (1 + _ROUNDED) * total,
-            lambda prices: unserved_price_bound(prices, rest, room),
-            self._selections(rest.sets.n_sources, [room]),
-            lambda chosen: Fraction(beside - rest.served_weight(list(chosen))),
-        )
+            most = claimed * (1 + _ROUNDED) * (total or 1)
+            room = budget - len(self.taken)
+            self._unserved(what, self._servable - most, room)
 
-    def _share(self, share: float) -> None:
-        """Prove what serving a share costs at least."""
-        rest, asked = self.rest, min(self.problem.asked_weight(share), self._servable)
-        if self.problem.served_weight(self.cover.sources) < asked:
-            self.failures.append(f"share={share} is claimed, but less is served")
+    def bound(self) -> None:
+        """Prove the lower bound again, by its prices or the knapsack bound."""
+        cover, rest = self.cover, self.rest
+        claim = Fraction(cover.lower_bound) - self.spent
+        goal = rest.served_weight(self.chosen)
+        if claim <= 0:
             return
-        needed = max(0, asked - self.before)
+        if cover.lower_bound_kind == "knapsack" or cover.coverage_bound is not None:
+            if knapsack_bound(rest, goal) >= claim:
+                self.proven.append(f"{self.claim} is proven again by computing it anew")
+            else:
+                self.open.append(f"{self.claim} was not proven again")
+            return
+        left = 0
+        if cover.share is not None:
+            asked = min(self.problem.asked_weight(cover.share), self._servable)
+            if goal + self.before < asked:
+                self.failures.append(f"share={cover.share} is claimed, not served")
+                return
+            goal = max(0, asked - self.before)
+            left = self._servable - self.before - goal
+        if left:  # one source fewer leaves more than that
+            self._unserved(self.claim, Fraction(left + 1), math.ceil(claim) - 1)
+            return
 
-        def cost(sources: tuple[int, ...]) -> Fraction | None:
-            chosen = list(sources)
-            enough = rest.served_weight(chosen) >= needed
-            return rest.cost(chosen) if enough else None
+        def price(prices: PriceProof) -> tuple[Fraction, str]:
+            if n := self._n_unserved():
+                return Fraction(0), f"{n} targets that could be served are not"
+            return price_bound(prices, rest)
 
-        n, slack = rest.sets.n_sources, self._servable - self.before - needed
-        self._by_prices(
-            self.claim,
-            Fraction(self.cover.lower_bound) - self.spent,
-            lambda prices: price_bound(prices, rest, slack),
-            self._selections(n, range(n + 1)),
-            cost,
+        def cost(chosen: list[int]) -> Fraction | None:
+            is_enough = rest.served_weight(chosen) >= goal
+            return rest.cost(chosen) if is_enough else None
+
+        n = rest.sets.n_sources
+        self._settle(self.claim, claim, price, (n, range(n + 1)), cost)
+
+    def _unserved(self, what: str, claim: Fraction, room: int) -> None:
+        """Prove how much weight some free sources leave at least."""
+        rest, servable = self.rest, self._servable - self.before
+        room = min(room, rest.sets.n_sources)
+        self._settle(
+            what,
+            claim,
+            lambda prices: unserved_price_bound(prices, rest, room),
+            (rest.sets.n_sources, [room]),
+            lambda chosen: Fraction(servable - rest.served_weight(chosen)),
         )
 
-    def _selections(
-        self, n_sources: int, sizes: Iterable[int]
-    ) -> Iterator[tuple[int, ...]] | None:
-        """All selections of some sizes, None where they are too many to look at."""
-        per_target, numbers = _SLOW if self.cover.mean_loss is not None else 1, [*sizes]
-        most = self.effort / (_STEP + per_target * self.sets.n_targets)
-        if sum(math.comb(n_sources, k) for k in numbers) > most:
-            return None
-        every = (itertools.combinations(range(n_sources), k) for k in numbers)
-        return itertools.chain.from_iterable(every)
-
-    def _by_prices(
+    def _settle(
         self,
         what: str,
         claim: Fraction,
         bound_of: Callable[[PriceProof], tuple[Fraction, str]],
-        selections: Iterator[tuple[int, ...]] | None,
-        value: Callable[[tuple[int, ...]], Fraction | None],
+        selections: tuple[int, Iterable[int]],
+        value: Callable[[list[int]], Fraction | None],
     ) -> None:
-        """Prove a bound by prices, or by looking at all selections of a small problem.
+        """Prove a bound by prices, or by trying all selections of a small problem.
 
         Args:
             what: the claim in words.
             claim: no selection has a smaller value.
             bound_of: gives what prices prove, or what is wrong with them.
-            selections: all of them; None where they are too many.
+            selections: number of sources to choose from, and sizes of selections.
             value: of a selection; None for one that does not serve enough.
         """
-        prices = self.cover.prices
-        if prices is not None and self._priced(what, claim, *bound_of(prices)):
-            return
-        if selections is None:
-            weaker = "" if prices is None else "; a weaker one is, by its prices"
+        prices, weaker = self.cover.prices, ""
+        if prices is not None:
+            bound, fault = bound_of(prices)
+            if fault:
+                self.failures.append(f"the prices of {what} prove nothing: {fault}")
+                return
+            if bound >= claim:
+                self.proven.append(f"{what} is proven again by its prices")
+                return
+            weaker = f"; its prices prove {float(claim - bound):.10g} less"
+            if self.cover.lower_bound_kind != "exact":
+                self.failures.append(f"{what} is not proven{weaker}")
+                return
+        n, sizes = selections[0], list(selections[1])
+        per_target = _SLOW if self.cover.mean_loss is not None else 1
+        most = self.effort / (_STEP + per_target * self.sets.n_targets)
+        if sum(math.comb(n, k) for k in sizes) > most:
             self.open.append(f"{what} was not proven again{weaker}")
             return
-        values = (value(chosen) for chosen in selections)
-        if any(v is not None and v < claim for v in values):
+        tried = (list(c) for k in sizes for c in itertools.combinations(range(n), k))
+        if any(v is not None and v < claim for v in map(value, tried)):
             self.failures.append(f"{what} is refuted by a better selection")
         else:
             self.proven.append(f"{what} is proven again by trying all selections")
-
-    def _priced(self, what: str, claim: Fraction, bound: Fraction, fault: str) -> bool:
-        """Settle a claim by what prices prove; whether that is possible."""
-        if fault:
-            self.failures.append(f"the prices of {what} prove nothing: {fault}")
-        elif bound >= claim:
-            self.proven.append(f"{what} is proven again by its prices")
-        elif self.cover.lower_bound_kind != "exact":
-            proven = f"which prove {float(claim - bound):.10g} less"
-            self.failures.append(f"{what} is not proven by its prices, {proven}")
-        else:
-            return False
-        return True
 
     @property
     def _servable(self) -> int:
         """Weight that sources can serve that may be selected."""
         return int(self.rest.weights[self.rest.needed].sum()) + self.before
+
+    def _n_unserved(self) -> int:
+        """Return how many targets that count could be served and are not."""
+        rest = self.rest
+        counts = (rest.weights > 0) & rest.needed
+        return int((counts & ~rest.sets.union(self.chosen)).sum())
 
     def mean(self, target_weights: ArrayLike | None) -> None:
         """Check the mean loss and its bound, against the losses themselves.
@@ -885,112 +796,10 @@ class _Check:
             fail(f"optimal is claimed, but {what} is not the mean {float(mean)}")
         else:
             free, taken = problem.free, cover.include.tolist()
-            room = min(budget - len(taken), len(free))
-            self._by_prices(
+            self._settle(
                 what,
                 low * total,
                 lambda prices: problem.price_bound(prices, budget),
-                self._selections(len(free), [room]),
-                lambda chosen: problem.cost([*taken, *free[list(chosen)]]),
+                (len(free), [min(budget - len(taken), len(free))]),
+                lambda chosen: problem.cost([*taken, *free[chosen]]),
             )
-
-    def bound(self) -> None:
-        """Prove the lower bound again, by its prices or the knapsack bound."""
-        cover, rest, what = self.cover, self.rest, self.claim
-        if cover.share is not None:
-            self._share(cover.share)
-            return
-        if cover.lower_bound == 0:
-            return
-        claim = Fraction(cover.lower_bound) - self.spent
-        if cover.lower_bound_kind == "knapsack" or cover.budget is not None:
-            bound = knapsack_bound(rest, rest.served_weight(self.chosen))
-            how = "computing it anew"
-            if bound >= claim:
-                self.proven.append(f"{what} is proven again by {how}")
-                return
-        elif cover.prices is None:
-            self.open.append(f"{what} was not proven again: it has no prices")
-            return
-        else:
-            bound, fault = price_bound(cover.prices, rest)
-            if unserved := self._n_unserved(rest.weights > 0):
-                fault = f"{unserved} targets that could be served are not"
-            how = "its prices"
-            if self._priced(what, claim, bound, fault):
-                return
-        proven = f"{float(bound + self.spent):.10g} is, by {how}"
-        self.open.append(f"{what} was not proven again; {proven}")
-
-    def _n_unserved(self, counts: NDArray[np.bool_]) -> int:
-        """Return how many of some targets could be served and are not."""
-        rest = self.rest
-        return int((counts & rest.needed & ~rest.sets.union(self.chosen)).sum())
-
-    def cheaper(self) -> None:
-        """Look for a selection that serves as much for less than the bound."""
-        needed = self.rest.served_weight(self.chosen)
-        for selection in _cheap_selections(self.rest, self.chosen.tolist(), needed):
-            if self._refute(selection):
-                return
-
-    def _refute(self, selection: list[int]) -> bool:
-        """Refute the bound by free sources that serve as much; whether they do."""
-        total = self.spent + self.rest.cost(selection)
-        if total >= Fraction(self.cover.lower_bound):
-            return False
-        n = len(selection) + len(self.taken)
-        self.failures.append(
-            f"{self.claim} is refuted: {n} sources of cost {float(total)} serve as much"
-        )
-        return True
-
-    def search(self) -> None:
-        """Settle an open lower bound of a full cover by exhaustive search, if small."""
-        cover, rest = self.cover, self.rest
-        at = [k for k, text in enumerate(self.open) if text.startswith("lower_bound")]
-        max_nodes = self.effort // max(1, int(rest.sets.sizes.sum()))
-        # The search is for covers of all targets, those without weight too, and says
-        # nothing of selections that need not serve all of them.
-        is_full = not self._n_unserved(np.ones(rest.sets.n_targets, bool))
-        is_all_asked = cover.share in (None, 1) and (rest.weights > 0).all()
-        is_small = cover.size <= min(max_nodes, _MAX_DEPTH)
-        if not (at and is_full and is_all_asked and is_small):
-            return
-        room = Fraction(cover.lower_bound) - self.spent
-        selection = search_below(rest, room, max_nodes)
-        if selection is None or (selection and self._refute(selection)):
-            return
-        del self.open[at[0]]
-        words = "is proven again by searching through all cheaper selections"
-        self.proven.append(f"{self.claim} {words}")
-
-
-def _cheap_selections(
-    problem: Problem, chosen: list[int], needed: int
-) -> Iterator[list[int]]:
-    """Yield selections that serve enough: a cover's and greedy's, without excess."""
-    matrix, cost, weights = problem.sets.to_bool(), problem.costs, problem.weights
-    if not len(matrix):
-        yield []
-        return
-    greedy: list[int] = []
-    unserved, served, relative = weights.copy(), 0, cost / cost.max()
-    while served < needed:
-        gains = matrix @ unserved
-        best = int((gains.astype(np.float64) / relative).argmax())
-        if gains[best] == 0:
-            break
-        greedy.append(best)
-        served += int(gains[best])
-        unserved[matrix[best]] = 0
-    for sources in (chosen, greedy):
-        times = matrix[sources].sum(axis=0)
-        fewest = list(sources)
-        for source in sorted(sources, key=lambda s: -cost[s]):  # dearest first
-            fewer = times - matrix[source]
-            if int(weights[fewer > 0].sum()) >= needed:
-                times = fewer
-                fewest.remove(source)
-        if int(weights[times > 0].sum()) >= needed:
-            yield fewest

@@ -1,42 +1,17 @@
 """`taskspace profile`: complexity against the tolerance."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from taskspace.cli.options import (
-    Asking,
-    Reading,
-    argument,
-    as_command,
-    command_options,
-    option,
-)
-from taskspace.cli.output import (
-    Answer,
-    console,
-    figure_file,
-    number,
-    show_notes,
-    show_table,
-    shown,
-    stage_progress,
-)
-from taskspace.cover import (
-    complexity_profile,
-)
-from taskspace.cover.profile import Profile
-from taskspace.performance.study import Study
+from taskspace.cli.options import Asking, Reading, argument, as_command, option
+from taskspace.cli.output import Answer, figure_file, show_result, stage_progress
+from taskspace.cover import complexity_profile
 from taskspace.questions import Question
 
 EXAMPLES = (
     "taskspace profile scores.csv",
     "taskspace profile runs/msd-lqr --ask regret --at 0.1,0.2",
 )
-
-SHOWN = 40
-"""Rows of the table, at most."""
 
 
 @dataclass(frozen=True)
@@ -73,17 +48,11 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
             time_limit=options.time_limit,
             progress=report,
         )
-    middle = points[len(points) // 2]
-    asked = question.at(float(f"{middle.epsilon:.4g}"))
-    again = command_options(options.path, asked, read=reading.read)
     if options.plot is not None:
         from taskspace.show.figures.profile import profile as draw  # slow
 
         draw(study, question, points=points).savefig(options.plot, dpi=200)
-    return Answer(
-        lambda: [asdict(p) | {"provenance": points.provenance} for p in points],
-        lambda: _show(points, question, again, study),
-    )
+    return Answer(points.to_dict, lambda: show_result(points, study.notes))
 
 
 def _epsilon(question: Question, word: str) -> float:
@@ -92,31 +61,3 @@ def _epsilon(question: Question, word: str) -> float:
     asked = Question(f"{question.rule.text} {sign} {word}")
     assert asked.epsilon is not None
     return asked.epsilon
-
-
-def _show(
-    points: Profile,
-    question: Question,
-    again: str,
-    study: Study,
-) -> None:
-    show_notes([*study.notes, *filter(None, [points.note])])
-    where = f" {points.scope}" if points.scope else ""
-    places = np.unique(np.linspace(0, len(points) - 1, SHOWN).round().astype(int))
-    values = [
-        (p.epsilon, p.lower, p.upper, p.greedy, p.n_uncoverable)
-        for p in (points[place] for place in places)
-    ]
-    show_table(
-        ("ε", "lower", "upper", "greedy", "unserved targets"),
-        [list(map(number, row)) for row in values],
-        title=f"How many of these {study.n_sources:,} sources{where}, by "
-        f"{question.at(None)}",
-        texts=(),
-    )
-    if len(places) < len(points):
-        console.print(
-            f"{len(places)} of {len(points):,} tolerances; --format json has all."
-        )
-    words = f"taskspace cover {again}"
-    console.print(f"Next: {shown(words)}", soft_wrap=True)

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from taskspace.cli.options import argument, as_command, option
-from taskspace.cli.output import Answer, console, show_notes, shown
+from taskspace.cli.output import Answer, console, show_notes, show_result, shown
 from taskspace.cli.reading import read_problem
-from taskspace.cover import Cover, Verification, verify_cover
-from taskspace.cover.problem import CoverProblem
+from taskspace.cover import Cover, verify_cover
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunFolder
@@ -19,16 +18,6 @@ EXAMPLES = (
     "taskspace verify cover.json scores.csv",
     "taskspace verify runs/msd-lqr",
 )
-
-
-@dataclass(frozen=True)
-class Demands:
-    """The question that a saved cover must answer, as far as it is demanded."""
-
-    ask: str | None = option(
-        "Demand that the cover answers this question, e.g. 'regret <= 0.2'.",
-        metavar="QUESTION",
-    )
 
 
 @dataclass(frozen=True)
@@ -42,10 +31,14 @@ class Files:
     trust: bool = option(
         "Open the files that the cover names, wherever they are.", False
     )
+    ask: str | None = option(
+        "Demand that the cover answers this question, e.g. 'regret <= 0.2'.",
+        metavar="QUESTION",
+    )
 
 
 @as_command
-def verify(files: Files, demands: Demands) -> Answer:
+def verify(files: Files) -> Answer:
     """Check a saved cover against the data, or all files of a run, from scratch.
 
     The file says which question it answers, and the answer here says which one was
@@ -53,7 +46,7 @@ def verify(files: Files, demands: Demands) -> Answer:
     question was demanded, or a file is damaged.
     """
     if files.path is None and files.cover.suffix.lower() != ".json":
-        if demands.ask is not None:
+        if files.ask is not None:
             raise InvalidInputError(
                 "--ask is about a saved cover, but only a run is named."
             )
@@ -64,49 +57,58 @@ def verify(files: Files, demands: Demands) -> Answer:
         raise InvalidInputError(
             f"The question of {files.cover} must be a table, but is {record!r}."
         )
-    named = {"data": None if files.path else record.get("path")}
-    if not files.trust:
-        _refuse_foreign(files.cover, record, named)
-    path = files.path or Path(named["data"] or "")
-    if files.path is None and not named["data"]:
+    data = files.path or record.get("path")
+    if not data:
         raise InvalidInputError(
             f"{files.cover} does not say which run or file it covers. Name it: "
             f"taskspace verify {files.cover} PATH."
         )
-    problem = _read(path, record)
-    asked = _asked(record, claim, problem)
-    verification = verify_cover(
+    if not files.trust:
+        _refuse_foreign(files.cover, record, None if files.path else data)
+    read = record.get("read") or {}
+    given = {name: record.get(name) for name in ("costs", "weights")}
+    try:
+        question = Question.from_dict(record)
+        problem = read_problem(open_study(Path(data), **read), question, **given)
+    except (KeyError, TypeError) as error:
+        raise InvalidInputError(
+            "The cover file does not say which question it answers (it has no "
+            f"{error}). Save it with: taskspace cover {data} ... --save FILE"
+        ) from error
+    found = verify_cover(
         claim, problem.sets, problem.costs, target_weights=problem.target_weights
     )
-    failures = list(verification.failures)
-    question = Question.from_dict(record)
-    if demands.ask is not None and Question(demands.ask) != question:
-        failures.insert(
-            0, f"'{demands.ask}' is demanded, but the cover file answers '{question}'"
+    if files.ask is not None and Question(files.ask) != question:
+        found = found.refuted(
+            f"'{files.ask}' is demanded, but the cover file answers '{question}'"
         )
+    names = problem.source_names or ()
+    limits = {
+        key: [names[s] if 0 <= s < len(names) else str(s) for s in places.tolist()]
+        for key, places in (("include", claim.include), ("exclude", claim.exclude))
+    }
+    asked = {**question.to_dict(), "read": read, **limits, **given}
 
     def show() -> None:
-        words = _question_words(asked)
-        _show(claim, verification, failures, words, path, problem.notes)
+        show_result(found)
+        said = [f"{key} {value}" for key, value in {**limits, **given}.items() if value]
+        said += [f"read with {key}={value}" for key, value in read.items()]
+        words = "; ".join([question.statement, *said])
+        console.print(f"Verified for: {shown(words)}.", soft_wrap=True)
+        show_notes(problem.notes)
 
     return Answer(
-        lambda: {
-            "holds": not failures,
-            "question": asked,
-            "failures": failures,
-            "not_checked": list(verification.not_checked),
-            "proven": list(verification.proven),
-            "notes": problem.notes,
-        },
+        lambda: {**found.to_dict(), "question": asked, "notes": problem.notes},
         show,
-        bool(failures),
+        not found.holds,
     )
 
 
-def _refuse_foreign(cover: Path, record: dict[str, Any], named: dict[str, Any]) -> None:
+def _refuse_foreign(cover: Path, record: dict[str, Any], data: object) -> None:
     """Refuse files that a cover names, unless they lie in its folder."""
     read = record.get("read")
-    named = named | {
+    named = {
+        "data": data,
         "costs": record.get("costs"),
         "weights": record.get("weights"),
         "contexts": read.get("contexts") if isinstance(read, dict) else None,
@@ -126,34 +128,6 @@ def _refuse_foreign(cover: Path, record: dict[str, Any], named: dict[str, Any]) 
             )
 
 
-def _show(
-    claim: Cover,
-    verification: Verification,
-    failures: list[str],
-    words: str,
-    path: Path,
-    notes: list[str],
-) -> None:
-    """Print what was verified."""
-    if failures:
-        console.print("[bold red]The claim does not hold[/bold red]:")
-        for sentence in failures:
-            console.print(f"- {shown(sentence)}")
-    else:
-        console.print(
-            f"[bold]The claim holds[/bold]: {claim.size} sources serve "
-            f"{100 * claim.coverage:.4g} % of {claim.n_targets:,} targets of "
-            f"{shown(path)}."
-        )
-    console.print(f"Verified for: {shown(words)}.")
-    show_notes(notes)
-    if not failures:
-        for sentence in verification.proven:
-            console.print(f"Proven again: {shown(sentence)}.")
-        for sentence in verification.not_checked:
-            console.print(f"Not proven again: {shown(sentence)}.")
-
-
 def _verify_run(path: Path) -> Answer:
     """Compare every file of a run with its checksum."""
     refuse_former(path)
@@ -164,62 +138,9 @@ def _verify_run(path: Path) -> Answer:
         )
     store = RunFolder.open(path)
     damages = store.damages()
-
-    def show() -> None:
-        if not damages:
-            words = f"of {shown(path)} is as it was written."
-            console.print(f"[bold]Every file[/bold] {words}")
-            return
-        console.print("[bold red]Not everything is there[/bold red]:")
-        for sentence in damages:
-            console.print(f"- {shown(sentence)}")
-        console.print(f"Mend it with: {shown(store.resume_command)}")
-
+    words = [f"Every file of {path} is as it was written."]
+    if damages:
+        words = ["Not everything is there:", *(f"- {each}" for each in damages)]
+        words.append(f"Mend it with: {store.resume_command}")
     record = {"holds": not damages, "failures": damages, "not_checked": []}
-    return Answer(lambda: record, show, bool(damages))
-
-
-def _read(path: Path, record: dict[str, Any]) -> CoverProblem:
-    """Return the problem that the question of a cover file is about."""
-    try:
-        return read_problem(
-            open_study(path, **(record.get("read") or {})),
-            Question.from_dict(record),
-            costs=record.get("costs"),
-            weights=record.get("weights"),
-        )
-    except (KeyError, TypeError) as error:
-        raise InvalidInputError(
-            "The cover file does not say which question it answers (it has no "
-            f"{error}). Save it with: taskspace cover {path} ... --save FILE"
-        ) from error
-
-
-def _asked(
-    record: dict[str, Any], claim: Cover, problem: CoverProblem
-) -> dict[str, Any]:
-    """Return the question that was verified, whole, as JSON."""
-    return {
-        **Question.from_dict(record).to_dict(),
-        "read": record.get("read") or {},
-        "include": _names(problem, claim.include.tolist()),
-        "exclude": _names(problem, claim.exclude.tolist()),
-        "costs": record.get("costs"),
-        "weights": record.get("weights"),
-    }
-
-
-def _names(problem: CoverProblem, sources: list[int]) -> list[str]:
-    names = problem.source_names or ()
-    return [names[s] if 0 <= s < len(names) else str(s) for s in sources]
-
-
-def _question_words(asked: dict[str, Any]) -> str:
-    """Return the question that was verified, for people."""
-    words = [Question.from_dict(asked).statement]
-    for name, what in (("include", "must be in"), ("exclude", "must not be in")):
-        if asked[name]:
-            words.append(f"{', '.join(asked[name])} {what}, which the cover file says")
-    words += [f"{n} of {asked[n]}" for n in ("costs", "weights") if asked[n]]
-    words += [f"read with {name}={value}" for name, value in asked["read"].items()]
-    return "; ".join(words)
+    return Answer(lambda: record, lambda: show_result("\n".join(words)), bool(damages))
