@@ -39,14 +39,7 @@ def test_random_curve():
     assert curve.n_repeats == len(curve.sizes) == 30
     assert curve.sizes[0] == random_cover(sets, seed=4).size
     assert (np.diff(curve.coverage) >= -1e-12).all()
-    for lower, upper in [
-        (curve.minimum, curve.low),
-        (curve.low, curve.high),
-        (curve.high, curve.maximum),
-        (curve.minimum, curve.coverage),
-        (curve.coverage, curve.maximum),
-    ]:
-        assert (lower <= upper + 1e-12).all()
+    assert (curve.low <= curve.high + 1e-12).all()
     # The mean after one draw is the mean size, up to the error of 30 draws.
     assert abs(curve.coverage[0] - MATRIX.mean()) < 4 * MATRIX.mean(1).std() / 30**0.5
     again = coverage_curve(sets, method="random", n_repeats=30, seed=4)
@@ -56,17 +49,12 @@ def test_random_curve():
 def test_means_over_repeats_have_a_standard_error():
     sets = pack(MATRIX)
     curve = coverage_curve(sets, method="random", n_repeats=30, seed=4)
-    orders = [np.random.default_rng([4, k]).permutation(len(MATRIX)) for k in range(30)]
-    first = np.array([MATRIX[order[0]].mean() for order in orders])
-    assert curve.standard_error[0] == pytest.approx(first.std(ddof=1) / 30**0.5)
-    assert curve.standard_error[-1] == 0  # all are served in every repeat
     size = curve.size_spread
     assert size["mean"] == curve.sizes.mean()
     assert size["standard_error"] == pytest.approx(curve.sizes.std(ddof=1) / 30**0.5)
     assert (size["least"], size["most"]) == (curve.sizes.min(), curve.sizes.max())
     said = f"takes {size['mean']:.4g} ± {size['standard_error']:.2g} sources on average"
     assert said in repr(curve)
-    assert curve.to_frame()["standard_error"].tolist() == curve.standard_error.tolist()
     # Of many sets of 30 repeats, the means spread as the standard error says.
     means = [
         coverage_curve(sets, method="random", n_repeats=30, seed=seed).sizes.mean()
@@ -75,9 +63,7 @@ def test_means_over_repeats_have_a_standard_error():
     assert 0.6 < np.std(means, ddof=1) / size["standard_error"] < 1.6
     alone = coverage_curve(sets, method="random", n_repeats=1)
     assert np.isnan(alone.size_spread["standard_error"])
-    greedy = coverage_curve(sets)
-    assert not greedy.standard_error.any()
-    assert "±" not in repr(greedy)
+    assert "±" not in repr(coverage_curve(sets))
 
 
 def test_a_uniform_cover_says_which_sub_grid():

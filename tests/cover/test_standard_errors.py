@@ -81,6 +81,6 @@ def test_a_matrix_may_bring_its_own(name, tmp_path):
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert "on the estimated table" in said
-    assert "Standard error of the scores there: up to 0.9." in said
+    assert "standard error up to 0.9" in said
     done = taskspace("cover", file, "--ask", "regret <= 1.5", "--format", "json")
     assert json.loads(done.stdout)["standard_error"] == 0.9

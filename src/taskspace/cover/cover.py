@@ -177,7 +177,7 @@ class Cover:
             served, where the table has some.
         unmet: of several demands, how many of the targets that no source serves fail
             each, see `unmet_targets`.
-        unserved_names: names of the `uncoverable` targets, where targets have names.
+        unserved_names: names of the `unserved` targets, where targets have names.
         weight_coverage: share of the target weight that is served, where targets
             have weights.
         notes: what a person should know of the table before any number.
@@ -254,7 +254,7 @@ class Cover:
         if self.method == "uniform" and isinstance(space, Grid):
             places = np.unravel_index(self.sources, space.shape)
             subgrid = [len(np.unique(place)) for place in places]
-        return replace(
+        found = replace(
             self,
             worst_regret=worst(question.as_regret()),
             worst_loss=worst(question),
@@ -266,8 +266,10 @@ class Cover:
             subgrid=subgrid,
             standard_error=error,
             unmet=unmet,
-            unserved_names=targets and [targets[t] for t in self.uncoverable],
         )
+        if targets is None:
+            return found
+        return replace(found, unserved_names=[targets[t] for t in found.unserved])
 
     @property
     def misleads(self) -> bool:
@@ -276,6 +278,12 @@ class Cover:
             return False
         is_signed = self.question.rule.compares_with_home
         return is_signed and self.worst_regret > self.question.epsilon
+
+    @property
+    def unserved(self) -> list[int]:
+        """Targets that no source serves, though they have a reference."""
+        lacking = set(self.without_reference)
+        return [t for t in self.uncoverable.tolist() if t not in lacking]
 
     @property
     def scope(self) -> str:
@@ -424,9 +432,9 @@ class Cover:
 
     def _lines(self) -> list[str]:
         """Return what is printed, without the sources."""
-        things = "source serves" if self.size == 1 else "sources serve"
+        serve = "serves" if self.size == 1 else "serve"
         lines = [
-            f"{self.size:,} of {self.n_sources:,} {things} "
+            f"{self.size:,} of {self.n_sources:,} sources {serve} "
             f"{100 * self.coverage:.4g} % of {self.n_targets:,} targets: {self.claim}."
         ]
         if self.question is not None:
@@ -443,8 +451,8 @@ class Cover:
         if self.cost != self.size:
             lines.append(f"Total cost {self.cost:.8g}.")
         lines += [f"Note: {note}" for note in self.notes or ()]
-        if len(self.uncoverable):
-            names = self.unserved_names or self.uncoverable.tolist()
+        if self.unserved:
+            names = self.unserved_names or self.unserved
             lines.append(f"! served by no source: {listed(names)}")
         if self.without_reference:
             lines.append(f"! {no_reference_words(len(self.without_reference))}")
@@ -457,9 +465,11 @@ class Cover:
         ]
         if self.question is not None and self.worst_loss is not None:
             error = f", standard error up to {self.standard_error or 0:.4g}"
+            losses = {self.question.criterion: self.worst_loss}
+            losses["regret"] = self.worst_regret or 0.0
+            worst = [f"worst {name} {loss:.4g}" for name, loss in losses.items()]
             lines.append(
-                f"  worst {self.question.criterion} served {self.worst_loss:.4g}, "
-                f"worst regret {self.worst_regret or 0:.4g}, {self.provenance} numbers"
+                f"  served with {', '.join(worst)}; {self.provenance} numbers"
                 + (error if self.standard_error is not None else "")
             )
         if self.misleads:

@@ -32,9 +32,6 @@ class CoverageCurve:
         coverage: mean over the repeats at each number of sources.
         low: 5 % quantile over the repeats.
         high: 95 % quantile.
-        minimum: smallest coverage of any repeat.
-        maximum: largest coverage of any repeat.
-        standard_error: of the mean coverage, 0 where the selection is not random.
         sizes: for each repeat the sources needed to serve all coverable targets.
         n_repeats: number of repeats.
         max_coverage: share of targets that any source serves.
@@ -45,9 +42,6 @@ class CoverageCurve:
     coverage: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    minimum: NDArray[np.float64]
-    maximum: NDArray[np.float64]
-    standard_error: NDArray[np.float64]
     sizes: NDArray[np.int64]
     n_repeats: int
     max_coverage: float
@@ -71,8 +65,7 @@ class CoverageCurve:
         """Return one row per number of sources, with all coverages."""
         import pandas as pd  # loads slowly
 
-        names = ("n_sources", "coverage", "low", "high", "minimum", "maximum")
-        names += ("standard_error",) if self.n_repeats > 1 else ()
+        names = ("n_sources", "coverage", "low", "high")
         return pd.DataFrame({name: getattr(self, name) for name in names})
 
     def __repr__(self) -> str:
@@ -146,18 +139,13 @@ def _curve(
     first = np.where(full.any(1), full.argmax(1), -1) if full.size else full.sum(1) - 1
     sizes = np.where(first >= 0, n_sources[first], 0) if full.size else first * 0
     low, high = np.quantile(coverage, [0.05, 0.95], axis=0)
-    n_repeats = len(counts)
-    spread = coverage.std(0, ddof=1) if n_repeats > 1 else np.zeros(len(n_sources))
     return CoverageCurve(
         method=method,
         n_sources=n_sources,
         coverage=coverage.mean(0),
         low=low,
         high=high,
-        minimum=coverage.min(0),
-        maximum=coverage.max(0),
-        standard_error=spread / np.sqrt(n_repeats),
         sizes=sizes.astype(np.int64),
-        n_repeats=n_repeats,
+        n_repeats=len(counts),
         max_coverage=n_servable / sets.n_targets if sets.n_targets else 1.0,
     )

@@ -20,9 +20,8 @@ from taskspace.cover.cover import Cover
 from taskspace.cover.greedy import cover_greedily, greedy_sources
 from taskspace.cover.prices import join_prices, quick_bound
 from taskspace.cover.problem import CoverProblem
-from taskspace.cover.reductions import Reduced, reduce_problem
+from taskspace.cover.reductions import reduce_problem
 from taskspace.cover.registry import cover_method
-from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
@@ -42,7 +41,6 @@ def local_cover(
     time_limit: float | None = None,
     max_steps: int | None = None,
     seed: int = 0,
-    start: ArrayLike | None = None,
     include: ArrayLike = (),
     exclude: ArrayLike = (),
     progress: Progress | None = None,
@@ -58,8 +56,6 @@ def local_cover(
         time_limit: processor seconds; 10 where neither this nor `max_steps` is given.
         max_steps: number of swaps.
         seed: of the random choices.
-        start: sources to begin with; greedy's where not given. Not with sources that
-            must be in or out.
         include: sources that must be selected.
         exclude: sources that must not be selected.
         progress: called now and then with where the search stands.
@@ -75,21 +71,13 @@ def local_cover(
     )
     _ = instance.sets  # made before the time counts
     clock.restart()
-    if start is not None and len(instance.free) < instance.sets.n_sources:
-        raise InvalidInputError(
-            "A start goes with no include and no exclude: leave it out."
-        )
     if is_too_large(instance.sets):
         return greedy_instead(instance, "local")
     cost, whole = instance.scaled_costs, instance.core
-    if start is None:
-        reduced = reduce_problem(whole, clock)
-    else:  # reductions might drop a source of the start
-        none = np.zeros(0, np.int64)
-        reduced = Reduced(none, none, np.zeros(0), whole)
+    reduced = reduce_problem(whole, clock)
     core, spent = reduced.core, instance.included_cost + reduced.spent
     bound = quick_bound(core.sets, core.costs)
-    search = LocalSearch(core.sets, core.costs, seed=seed, start=start)
+    search = LocalSearch(core.sets, core.costs, seed=seed)
 
     def on_chunk() -> None:
         best = cost.in_unit(spent + total_cost(core.costs, search.best))
@@ -99,10 +87,9 @@ def local_cover(
         clock, max_steps=max_steps, target=float(bound.value), on_chunk=on_chunk
     )
     chosen = np.sort(reduced.selection(search.best))
-    if start is None:
-        greedy = whole.sources[greedy_sources(whole.sets, whole.costs)]
-        if total_cost(cost.values, greedy) < total_cost(cost.values, chosen):
-            chosen = greedy
+    greedy = whole.sources[greedy_sources(whole.sets, whole.costs)]
+    if total_cost(cost.values, greedy) < total_cost(cost.values, chosen):
+        chosen = greedy
     cover = instance.cover(
         "local",
         np.append(instance.include, chosen),
@@ -270,15 +257,9 @@ class LocalSearch:
         return "target reached"
 
     def _begin(self, sets: TargetSets, start: ArrayLike | None) -> None:
-        n = sets.n_sources
         order = greedy_sources(sets, self._graph.costs)
         if start is not None:
             given = np.unique(np.asarray(start, np.int64))
-            if given.size and not (given[0] >= 0 and given[-1] < n):
-                raise InvalidInputError(
-                    f"0 <= source < {n} must hold for every source of start, but got "
-                    f"values from {given[0]} to {given[-1]}."
-                )
             complete = np.array_equal(sets.union(given), sets.coverable)
             costs = self._graph.costs
             if complete and costs[given].sum() <= costs[order].sum():

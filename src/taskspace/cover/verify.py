@@ -681,6 +681,9 @@ class _Check:
                 return
             goal = max(0, asked - self.before)
             left = self._servable - self.before - goal
+        if left and (self.problem.costs != 1).any():
+            self.open.append(f"{self.claim} was not proven again: sources have costs")
+            return
         if left:  # one source fewer leaves more than that
             self._unserved(self.claim, Fraction(left + 1), math.ceil(claim) - 1)
             return
