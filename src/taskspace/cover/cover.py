@@ -100,7 +100,7 @@ N_SHOWN = 12
 
 # What follows from the study. A saved cover does not hold it: verify cannot check it.
 _LEFT = (
-    "worst_regret", "worst_loss", "provenance", "without_reference",
+    "worst_regret", "worst_loss", "provenance", "without_reference", "reference",
     "contexts", "names", "sizes", "subgrid", "standard_error", "unmet",
     "unserved_names", "weight_coverage", "notes",
 )  # fmt: skip
@@ -168,6 +168,7 @@ class Cover:
         provenance: where the study's numbers come from.
         without_reference: targets at which the loss has no reference; they are among
             the `uncoverable`.
+        reference: what regret is against, where the table says it.
         contexts: context of each selected source, where sources have contexts.
         names: name of each selected source, where sources have names.
         sizes: mean, its standard error, least and most sources over repeats, for
@@ -210,6 +211,7 @@ class Cover:
     worst_loss: float | None = None
     provenance: str = "given"
     without_reference: tuple[int, ...] = ()
+    reference: str | None = None
     contexts: list[dict[str, float]] | None = None
     names: list[str] | None = None
     sizes: Mapping[str, int | float | None] | None = None
@@ -260,6 +262,7 @@ class Cover:
             worst_loss=worst(question),
             provenance=question.provenance_of(table),
             without_reference=tuple(question.without_reference(table).tolist()),
+            reference=table.attrs.get("best_known_kind"),
             contexts=None if space is None else [space.context(s) for s in chosen],
             names=None if names is None else [names[s] for s in chosen],
             sizes=sizes,
@@ -301,7 +304,7 @@ class Cover:
         question = values.pop("question")
         if self.prices is not None:
             values["prices"] = self.prices.to_dict()
-        for name in _LEFT[4:]:
+        for name in _LEFT[5:]:
             if values[name] is None:
                 del values[name]
         values["ask"] = None if question is None else str(question)
@@ -438,7 +441,10 @@ class Cover:
             f"{100 * self.coverage:.4g} % of {self.n_targets:,} targets: {self.claim}."
         ]
         if self.question is not None:
-            lines.append(f"Asked: {self.question.statement}.")
+            against = ""
+            if self.question.rule.compares_with_best and self.reference:
+                against = f"; against: {self.reference}"
+            lines.append(f"Asked: {self.question.statement}{against}.")
         if self.missed_share is not None:
             why = "no selection of these sources serves more"
             if self.stop_reason == "budget spent":
