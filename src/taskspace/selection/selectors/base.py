@@ -208,6 +208,14 @@ class Selector(ABC):
             last = self._looking = Looking(ledger, question)
         return last.now()
 
+    def rng(self, seen: Known) -> np.random.Generator:
+        """Return randomness of the next proposal: of the seed and the sources planned.
+
+        Args:
+            seen: what is known.
+        """
+        return np.random.default_rng([self.seed, len(seen.planned)])
+
     def homes(self, targets: Array) -> Numbers:
         """Return the candidate nearest to each target, the first among equals.
 

@@ -15,8 +15,7 @@ class Random(OneByOne):
     def pick(self, ledger: Ledger, seen: Known, left: Mask) -> int | None:
         """Return any candidate that is left."""
         del ledger
-        rng = np.random.default_rng([self.seed, len(seen.planned)])
-        return int(rng.choice(np.flatnonzero(left)))
+        return int(self.rng(seen).choice(np.flatnonzero(left)))
 
 
 @selector("uniform")
@@ -62,8 +61,7 @@ class Uncovered(_AtHomes):
     def pick(self, ledger: Ledger, seen: Known, left: Mask) -> int | None:
         """Return a candidate nearest to some uncovered target."""
         homes = self.open_homes(ledger, seen, left)
-        rng = np.random.default_rng([self.seed, len(seen.planned)])
-        return int(rng.choice(homes)) if len(homes) else None
+        return int(self.rng(seen).choice(homes)) if len(homes) else None
 
 
 @selector("farthest")
