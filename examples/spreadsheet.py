@@ -5,7 +5,7 @@ r"""A transfer matrix from a spreadsheet: several policies per source, costs, co
 The same on the command line, once the file is there:
 
     taskspace cover scores.csv --ask 'ratio <= 0.2' \
-        --read 'lower_is_better, missing="not served"'
+        --read 'lower_is_better, missing="not served", ignore=["seed"]'
 """
 
 import tempfile
@@ -31,8 +31,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scores.csv"
         path.write_text(SHEET)
-        study = ts.open(path, lower_is_better=True, missing="not served")
-        # Any other format holds the same: .tsv, .parquet, .npz, .nc, .zarr.
+        study = ts.open(
+            path, lower_is_better=True, missing="not served", ignore=["seed"]
+        )
+        # An npz file holds the same, with contexts and names.
         again = ts.open(
             ts.performance.write_matrix(study.table, Path(folder) / "scores.npz")
         )

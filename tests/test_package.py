@@ -24,7 +24,7 @@ def test_import_stays_light():
 
 def test_a_cover_of_a_matrix_loads_no_physics(tmp_path):
     (tmp_path / "m.csv").write_text("policy,easy,hard\np0,10,0\np1,9,8\n")
-    heavy = ("jax", "torch", "matplotlib", "zarr", "scipy.optimize")
+    heavy = ("jax", "torch", "matplotlib", "scipy.optimize")
     code = (
         "import atexit, sys\n"
         f"atexit.register(lambda: print([m for m in {heavy!r} if m in sys.modules], "
@@ -191,7 +191,7 @@ def test_the_lowest_versions_are_those_of_the_project():
     """What `make test-lowest` installs is what pyproject.toml allows at least."""
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())
     bounds = list(data["project"]["dependencies"])
-    for extra in ("control", "dask", "exact", "export", "files", "sim"):
+    for extra in ("control", "dask", "exact", "export", "sim"):
         bounds += data["project"]["optional-dependencies"][extra]
     lines = (ROOT / "requirements-lowest.txt").read_text().splitlines()
     lowest = dict(line.split("==") for line in lines if "==" in line)

@@ -60,16 +60,12 @@ EXTRA_OF = {
     "control": "control",
     "distributed": "dask",
     "gymnasium": "rl",
-    "h5netcdf": "files",
-    "h5py": "files",
     "jax": "sim",
     "mujoco": "mujoco",
     "onnx": "export",
     "optax": "sim",
-    "pyarrow": "files",
     "stable_baselines3": "rl",
     "torch": "rl",
-    "zarr": "files",
 }
 """The extra of taskspace that installs a module."""
 

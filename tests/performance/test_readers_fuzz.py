@@ -5,7 +5,6 @@ none of ours, so a changed digit is a changed number; what is read is then a val
 all the same.
 """
 
-import shutil
 import time
 from pathlib import Path
 
@@ -16,7 +15,13 @@ import taskspace as ts
 from taskspace.performance.io import MATRIX_SUFFIXES
 
 ASSETS = Path(__file__).parents[1] / "assets" / "matrices-1"
-WITHOUT_CHECKSUM = (".csv", ".tsv", ".npy", ".nc", ".zarr", ".parquet")
+WITHOUT_CHECKSUM = (".csv", ".tsv", ".npy")
+# Columns about standard errors, which are read of arrays alone.
+LOADS = (0.0, 1 / 3)
+NOT_READ = [
+    *("provenance", "n_episodes"),
+    *(f"standard_error:mass={m};load={x}" for m in (0.1, 1.0, 7.5) for x in LOADS),
+]
 MUTATIONS = (
     "flip a bit", "set a byte", "zero a stretch", "cut off", "cut out", "insert",
     "repeat", "swap", "grow a number",
@@ -59,22 +64,6 @@ def damaged(data: bytes, how: str, rng: np.random.Generator) -> bytes:
     return data[:place] + b"9" * int(rng.integers(1, 20)) + data[place:]
 
 
-def damage(path, original, how: str, rng: np.random.Generator) -> None:
-    """A copy of the original with damage: in one file of it, or without that file."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    if original.is_dir():
-        shutil.copytree(original, path)
-        files = sorted(p for p in path.rglob("*") if p.is_file())
-        victim = files[int(rng.integers(len(files)))]
-        if rng.random() < 0.1:
-            victim.unlink()
-        else:
-            victim.write_bytes(damaged(victim.read_bytes(), how, rng))
-    else:
-        path.write_bytes(damaged(original.read_bytes(), how, rng))
-
-
 def is_same(table, expected) -> bool:
     return table.drop_attrs().equals(expected.drop_attrs()) and all(
         table.attrs.get(name) == expected.attrs.get(name)
@@ -88,24 +77,26 @@ def is_valid(table) -> bool:
         cells.ndim == 3
         and not np.isnan(cells).any()
         and not (cells == np.inf).any()
-        and bool((table["best_known"].values >= cells.max((0, 1))).all())
+        # NaN where no reference is known, as in a column that damage made a target.
+        and not (table["best_known"].values < cells.max((0, 1))).any()
         and len(ts.loss(table, ts.Question("regret", epsilon=0.0))) == len(cells)
     )
 
 
 def outcomes(tmp_path, suffix: str, n: int, seed: int) -> dict[str, int]:
     original = ASSETS / f"table{suffix}"
-    expected = ts.performance.read_matrix(original)
+    options = {"ignore": NOT_READ} if suffix in (".csv", ".tsv") else {}
+    expected = ts.performance.read_matrix(original, **options)
     path = tmp_path / f"damaged{suffix}"
     counts = {"same": 0, "refused": 0, "other": 0}
     for case in range(n):
         rng = np.random.default_rng([seed, case, len(suffix)])
         how = MUTATIONS[case % len(MUTATIONS)]
-        damage(path, original, how, rng)
+        path.write_bytes(damaged(original.read_bytes(), how, rng))
         start = time.perf_counter()
         where = f"{suffix}, seed {seed}, case {case}: {how}"
         try:
-            table = ts.performance.read_matrix(path)
+            table = ts.performance.read_matrix(path, **options)
         except ts.TaskspaceError:
             counts["refused"] += 1
         except BaseException as error:
@@ -122,9 +113,7 @@ def outcomes(tmp_path, suffix: str, n: int, seed: int) -> dict[str, int]:
 @pytest.mark.filterwarnings("ignore")  # a damaged file may warn before it is refused
 @pytest.mark.parametrize("suffix", MATRIX_SUFFIXES)
 def test_damage_is_found_or_harmless(tmp_path, suffix):
-    if suffix == ".parquet":
-        pytest.importorskip("pyarrow", reason="needs the extra 'files'")
-    counts = outcomes(tmp_path, suffix, 30 if suffix == ".zarr" else 120, seed=0)
+    counts = outcomes(tmp_path, suffix, 120, seed=0)
     # The attack reaches something: most damage is found, or changes what is read.
     assert counts["refused"] + counts["other"] > 10, counts
 
@@ -133,9 +122,7 @@ def test_damage_is_found_or_harmless(tmp_path, suffix):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("suffix", MATRIX_SUFFIXES)
 def test_damage_is_found_or_harmless_thousands_of_times(tmp_path, suffix):
-    if suffix == ".parquet":
-        pytest.importorskip("pyarrow", reason="needs the extra 'files'")
-    outcomes(tmp_path, suffix, 500 if suffix == ".zarr" else 2000, seed=1)
+    outcomes(tmp_path, suffix, 2000, seed=1)
 
 
 def test_the_attack_finds_a_reader_that_looks_away(tmp_path, monkeypatch):

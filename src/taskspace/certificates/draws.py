@@ -25,6 +25,7 @@ from taskspace.certificates.case import Case, certifier
 from taskspace.certificates.proof_subject import describe_selection, sample_seed
 from taskspace.certificates.statements import Certificate, count
 from taskspace.errors import InvalidInputError
+from taskspace.performance.io.cells import numbers
 from taskspace.performance.io.text import read_text
 from taskspace.policies import Policy
 from taskspace.questions import Question
@@ -152,13 +153,13 @@ class ShareCheck:
 
 def _read_contexts(path: Path, names: Sequence[str]) -> Array:
     frame = read_text(path, header=True)
-    missing = [name for name in names if name not in frame.names]
+    missing = [name for name in names if name not in frame.columns]
     if missing:
         raise InvalidInputError(
             f"{path} must have a column for each of {', '.join(names)}, but "
             f"{', '.join(missing)} are missing."
         )
-    rows = frame.numbers([frame.names.index(name) for name in names])
+    rows = numbers(frame, [frame.columns.tolist().index(n) for n in names], str(path))
     if not len(rows) or not np.isfinite(rows).all():
         raise InvalidInputError(
             f"{path} must hold at least one context, and finite numbers only."

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from taskspace.cli.output import progress_console, shown
 from taskspace.cover.problem import CoverProblem
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.performance.io.frame import label, number_of
+from taskspace.performance.io.cells import label, number_of
 from taskspace.performance.io.text import read_text
 from taskspace.performance.study import Study
 from taskspace.questions import Question
@@ -148,33 +148,28 @@ def load_numbers(
     if not path.is_file():
         raise InvalidInputError(f"{path} must be a file of numbers, one per {kind}.")
     sep = "\t" if path.suffix == ".tsv" else ","
-    frame = read_text(path, header=False, sep=sep, decimal=".")
-    cells = [list(map(label, column)) for column in frame.columns]
-    skip = int(frame.n_rows == size + 1)  # names of the columns
-    n_rows = frame.n_rows - skip
-    if len(cells) not in (1, 2) or n_rows != size:
+    frame = read_text(path, header=False, sep=sep, decimal=".").map(label)
+    frame = frame.iloc[len(frame) == size + 1 :]  # names of the columns
+    if frame.shape[1] not in (1, 2) or len(frame) != size:
         raise InvalidInputError(
             f"{path} must hold one number for each of the {size} {kind}s, or a name "
-            f"and a number, but has {n_rows} rows and {len(cells)} columns."
+            f"and a number, but has {len(frame)} rows and {frame.shape[1]} columns."
         )
-    numbers = np.full(size, math.nan)
-    for row in range(skip, frame.n_rows):
-        cell, place = cells[-1][row], row - skip
-        if len(cells) == 2:
-            place = place_of(cells[0][row].strip(), names, size, kind)
-        value = number_of(cell)
+    found: dict[int, float] = {}
+    for index, (line, cells) in enumerate(zip(frame.index, frame.values, strict=True)):
+        value = number_of(cells[-1])
         if not math.isfinite(value):
-            text = repr(cell.strip()) if cell.strip() else "nothing"
             raise InvalidInputError(
-                f"{path} must hold finite numbers, but {frame.row(row)} has {text}."
+                f"{path} must hold finite numbers, but row {line} has {cells[-1]!r}."
             )
-        if not math.isnan(numbers[place]):
+        place = index if len(cells) == 1 else place_of(cells[0], names, size, kind)
+        if place in found:
             raise InvalidInputError(
-                f"{path} must name each {kind} once, but {frame.row(row)} names "
-                f"{cells[0][row]!r} again."
+                f"{path} must name each {kind} once, but row {line} names "
+                f"{cells[0]!r} again."
             )
-        numbers[place] = value
-    return numbers
+        found[place] = value
+    return np.array([found[place] for place in range(size)])
 
 
 def read_problem(

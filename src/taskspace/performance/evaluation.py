@@ -10,7 +10,7 @@ import xarray as xr
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.blocks import computed_rows
-from taskspace.performance.io.layout import even_families, numbered
+from taskspace.performance.io.frame import even_families, numbered
 from taskspace.performance.io.read import table_from
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study

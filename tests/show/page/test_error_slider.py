@@ -65,8 +65,8 @@ def test_the_slider_of_the_error_is_exact_at_its_steps(browser, study, tmp_path)
 
 
 def test_what_is_taken_along_states_the_error(browser, study, tmp_path):
-    file, page = tmp_path / "table.nc", tmp_path / "page.html"
-    study.table.to_netcdf(file)
+    file, page = tmp_path / "table.npz", tmp_path / "page.html"
+    ts.performance.write_matrix(study.table, file)
     made = ["explore", str(file), "--out", str(page), "--ask"]
     assert "must have a bound" in refused(*made, "regret with k=1.5")
     ran = CliRunner().invoke(app, [*made, "regret <= 0.6 with k=1.5"])

@@ -1,16 +1,15 @@
-"""Transfer matrices in files and other people's objects: one file per rule.
+"""Transfer matrices in files and other people's objects.
 
 | file | rule |
 |---|---|
-| `read` | which reader a file's name asks for; from what it says to a table |
+| `read` | from a file or an object to a performance table |
 | `text` | CSV and TSV, read by pandas |
-| `frame` | what a cell is, what names rows and columns |
-| `layout` | one row per policy; one row per cell or run |
-| `arrays` | npz, NetCDF, Zarr and xarray |
-| `limits` | what is refused: too large for the memory, pickled, damaged |
-| `write` | a table into an npz file |
+| `cells` | what a cell is, what names rows and columns |
+| `frame` | one row per policy; one row per cell |
+| `arrays` | npz, npy and xarray |
 """
 
-from taskspace._util.lazy import lazy_names
+from taskspace.performance.io.arrays import write_matrix
+from taskspace.performance.io.read import MATRIX_SUFFIXES, read_matrix, table_from
 
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
+__all__ = ["MATRIX_SUFFIXES", "read_matrix", "table_from", "write_matrix"]

@@ -1,505 +1,546 @@
-"""Tables of columns: what names rows and columns, and what the others mean.
-
-Names may look like numbers: years, ids, values of a context that `pivot` made columns
-of. Taken for numbers they become one more source or one more target, and whatever is
-proven of that table is false of the user's. So there is one rule, for the first row
-and for the first column alike:
-
-- Words are names. So is what stands under a heading that says so (`algorithm`, `id`).
-- Numbers may be either, and the user is asked, unless the other names decide. Only
-  two equal numbers in a row are no names of columns, and fractions in no order are no
-  names of rows.
+"""Tables of columns: one row per policy (wide), or one row per cell (long).
 
 A wide table has one row per policy. The column `source` names the source that a row
 came from, columns `source_k`, `source_c`, … give its context, `policy` names the
 policy, `home` is its score at its own source, and every other column is a target. Rows
 of the same source form a family. Targets have contexts when their columns are called
 `k=1.5;c=0.1`, or from a second table. A row whose source is `best_known` holds the
-largest performance that is known to be possible at each target. A column
-`standard_error:easy` holds the standard errors of the column `easy`; `n_episodes` and
-`provenance` say what the cells are.
+largest performance that is known to be possible at each target.
 
 A long table has one row per cell: `source` or `source_k`, …; `policy` if a source has
-several, for which `seed` and `run` count too; `target` or `target_k`, …; `performance`;
-and, if wanted, `standard_error` (or `stderr`, `se`), `n_episodes` and `provenance`.
-
-`seed`, `run`, `step(s)`, `timestep(s)`, `episode(s)`, `iteration(s)`, also with
-`total_`, `n_` or `num_` in front, hold whole numbers about how a policy was made, and
-`id`, `idx`, `index` and `row` count rows. Such a column is no target unless the user
-says so, and neither is a level of an index.
+several; `target` or `target_k`, …; and `performance`.
 """
 
-import math
-import re
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError
+from taskspace._util.arrays import Array
+from taskspace._util.files import check_cells
+from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.performance.io.cells import (
+    SPECIAL,
+    check_column_names,
+    contexts_in,
+    contexts_of_names,
+    first_column_is_names,
+    is_note,
+    is_number,
+    label,
+    numbers,
+    row_name,
+)
 from taskspace.spaces import Points
 
-Column = NDArray[Any] | list[str]
-"""Numbers, NaN where empty; or text, `""` where empty."""
-
-STANDARD_ERROR = "standard_error:"
-"""`standard_error:easy` holds the standard errors of the column `easy`."""
-
-TARGET = "target:"
-"""`target:seed` is a target called `seed`, whatever its name would mean otherwise."""
-
-SPECIAL = ("source", "policy", "home", "provenance", "n_episodes")
-
-HEADINGS = {
-    "agent", "algo", "algorithm", "benchmark", "case", "checkpoint", "classifier",
-    "config", "configuration", "context", "controller", "data_set", "dataset", "domain",
-    "env", "environment", "experiment", "game", "id", "idx", "index", "instance",
-    "label", "learner", "method", "model", "name", "network", "optimizer", "planner",
-    "policies", "problem", "row", "scenario", "solver", "strategy", "system", "target",
-    "task", "unnamed:_0", "variant",
-}  # fmt: skip
-"""What people write above a column of names; a plural too."""
-
-# Texts that programs write for a cell without a value.
-EMPTY = frozenset({"", "na", "n/a", "nan", "none", "null", "<na>", "nat"})
-
-# A number in a file; what else Python reads as one (`1_5`, `１５`) is none.
-NUMBER = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)",
-    re.IGNORECASE | re.ASCII,
-)
-NOTE = re.compile(
-    r"(total_|n_|num_)?(seed|run|step|timestep|time_step|episode|iteration)s?"
-    r"|id|idx|index|row"
-)
-# numpy.savetxt writes numbers so, and names are not written so.
-SAVED_BY_NUMPY = re.compile(r"[+-]?\d\.\d{18}e[+-]\d{2,3}")
-
-
-# --- cells ------------------------------------------------------------------------
-
-
-def number_of(text: str) -> float:
-    """Return the number that a text holds, NaN where it holds none.
-
-    Digits, a point, an exponent and a sign, or `inf`. Underscores, digits of other
-    scripts and numbers beyond the range of floats are no numbers.
-
-    Args:
-        text: any cell.
-    """
-    text = text.strip()
-    if not NUMBER.fullmatch(text):
-        return math.nan
-    value = float(text)
-    return math.nan if math.isinf(value) and "n" not in text.lower() else value
-
-
-def is_number(text: str) -> bool:
-    """Whether a text reads as a number.
-
-    Args:
-        text: any cell.
-    """
-    return not math.isnan(number_of(text))
-
-
-def is_empty(text: str) -> bool:
-    """Whether a text has no value: blank, or a word that programs write for it.
-
-    Args:
-        text: any cell.
-    """
-    return text.strip().lower() in EMPTY
-
-
-def label(value: Any) -> str:
-    """Return a cell as a name; whole numbers without a decimal point, nothing as `""`.
-
-    Args:
-        value: any cell.
-    """
-    if isinstance(value, float | np.floating):
-        value = float(value)
-        return (
-            str(int(value))
-            if value.is_integer()
-            else ""
-            if value != value
-            else (str(value))
-        )
-    return "" if value is None or value is pd.NA or value is pd.NaT else str(value)
-
-
-def squeezed(name: str) -> str:
-    """Return a name in small letters, with one underscore for spaces and dashes.
-
-    Args:
-        name: any name.
-    """
-    return re.sub(r"[\s\-]+", "_", name.strip().lower())
-
-
-# --- names or numbers -------------------------------------------------------------
-
-
-def is_special(name: str) -> bool:
-    """Whether a column of this name is no target, in a file that has names.
-
-    Args:
-        name: name of a column.
-    """
-    return name in (*SPECIAL, "target", "performance") or name.startswith(
-        ("source_", "target_", TARGET, STANDARD_ERROR)
-    )
-
-
-def may_hold_names(name: str) -> bool:
-    """Whether cells of a column of this name are told apart by how they are written.
-
-    Args:
-        name: name of a column.
-    """
-    words = ("source", "policy", "target", "context", "name", "provenance")
-    return name in words or NOTE.fullmatch(squeezed(name)) is not None
-
-
-def _says_names(heading: str) -> bool:
-    return not {squeezed(heading), squeezed(heading).removesuffix("s")}.isdisjoint(
-        HEADINGS
-    )
-
-
-def first_row_is_names(
-    cells: Sequence[str], below: Column | None = None, may_be_empty: bool = False
-) -> bool | None:
-    """Whether the first row of a text file holds names of columns; None if unsure.
-
-    Args:
-        cells: its cells.
-        below: the cells below the first of them; None if they are not read yet.
-        may_be_empty: whether cells of the matrix may be empty.
-    """
-    rest = cells[1:] or cells
-    numbers = [cell for cell in rest if is_number(cell)]
-    if any(map(is_special, cells)) or any(
-        not is_number(cell) and not is_empty(cell) for cell in rest
-    ):
-        return True
-    if len(set(numbers)) < len(numbers) or (
-        numbers and all(map(SAVED_BY_NUMPY.fullmatch, numbers))
-    ):
-        return False
-    if below is None:
-        return None
-    if not len(below):
-        return False
-    if len(cells) == 1 or is_number(cells[0]):
-        return None
-    under = [label(cell).strip() for cell in below]
-    are_numbers = [is_number(cell) for cell in under]
-    if not cells[0]:
-        # pandas writes an index without a name so. Otherwise the cell is missing.
-        are_words = not any(are_numbers) and not any(map(is_empty, under))
-        return are_words or not may_be_empty or None
-    if cells[0] in under:
-        return None
-    return _says_names(cells[0]) or all(are_numbers) or None
-
-
-def first_column_is_names(names: Sequence[str], first: Column) -> bool | None:
-    """Whether the first column of a table holds names of rows; None if unsure.
-
-    Args:
-        names: names of the columns, `""` for one without.
-        first: cells of the first column.
-    """
-    cells = [label(cell) for cell in first]
-    values = [number_of(cell) for cell in cells]
-    if np.isnan(values).all():
-        return True
-    if any(
-        math.isnan(v) and not is_empty(c) for v, c in zip(values, cells, strict=True)
-    ):
-        return False  # a cell that is no number is told later
-    if len(names) == 1 or all(map(SAVED_BY_NUMPY.fullmatch, cells)):
-        return False
-    if _says_names(names[0]):
-        return True
-    others = [name for name in names[1:] if not is_special(name)]
-    if names[0] and others and all(map(_is_value, others)):
-        return not _is_value(names[0])
-    pattern = re.sub(r"\d+", "#", names[0])
-    if "#" in pattern and pattern in {re.sub(r"\d+", "#", name) for name in others}:
-        return False
-    in_order = all(a <= b for a, b in pairwise(values))
-    return None if in_order or all(v.is_integer() for v in values) else False
-
-
-def _is_value(name: str) -> bool:
-    """Whether the name of a column is a number (`1,5` too), or like `k=1.5`."""
-    return (
-        is_number(name.replace(",", ".")) or contexts_of_names([name], "") is not None
-    )
-
-
-def contexts_of_names(names: Sequence[str], origin: str) -> Points | None:
-    """Contexts from names like `k=1.5;c=0.1`; None unless all are so.
-
-    A name behind `target:` is only a name.
-
-    Args:
-        names: names of targets.
-        origin: what to call their table.
-    """
-    rows: list[dict[str, float]] = []
-    for name in names:
-        pairs = [part.partition("=") for part in name.split(";")]
-        if name.startswith(TARGET) or not all(
-            axis.strip() and (is_number(value) or value.strip().lower() == "nan")
-            for axis, _, value in pairs
-        ):
-            return None
-        rows.append({axis.strip(): number_of(value) for axis, _, value in pairs})
-        if not np.isfinite(list(rows[-1].values())).all():
-            raise InvalidInputError(
-                f"Contexts must be finite, but {origin} has a target {name!r}."
-            )
-    if not rows or any(set(row) != set(rows[0]) for row in rows):
-        return None
-    axes = list(rows[0])
-    return Points(axes, [[row[axis] for axis in axes] for row in rows])
-
-
-# --- tables -----------------------------------------------------------------------
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Frame:
-    """Columns of cells, with names for messages.
+class Choices:
+    """What a user says about a table of columns; see `read_matrix`."""
+
+    targets: Sequence[str] | None = None
+    ignore: Sequence[str] = ()
+    may_be_empty: bool = False
+    row_names: bool | None = None
+    long: Sequence[str] | None = None
+
+
+@dataclass
+class Matrix:
+    """What a file or an object says, before it is a performance table.
 
     Args:
-        columns: cells of each column.
-        names: name of each column, `""` for one without.
-        origin: what to call the whole.
-        row: what to call a row, e.g. `"row 3"`.
-        n_index: how many of the first columns are levels of an index.
+        origin: what to call it.
+        cells: numbers as they are written, dims `(source, policy, target)`; NaN where
+            there is none.
+        read_as: what was taken for sources and targets.
+        names: of the dims `source` and `target`, None without names.
+        spaces: contexts of both, likewise.
+        extras: `home_performance`, `best_known` and `standard_error`, if known.
+        attrs: what is known about the numbers: `provenance`, `n_episodes` and
+            `best_known_kind`.
+        notes: sentences that a user should read.
+        columns: names that a user may say beside those of targets.
     """
 
-    columns: list[Column]
-    names: list[str]
     origin: str
-    row: Callable[[int], str]
-    n_index: int = 0
+    cells: Array
+    read_as: str
+    names: dict[str, list[str] | None]
+    spaces: dict[str, Points | None]
+    extras: dict[str, Array] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
 
-    def __post_init__(self):
-        seen: dict[str, int] = {}
-        for place, name in enumerate(self.names):
-            if name and name in seen:
-                raise InvalidInputError(
-                    f"Every column of {self.origin} must have a name of its own, but "
-                    f"columns {seen[name] + 1} and {place + 1} are both {name!r}."
-                )
-            seen[name] = place
 
-    @classmethod
-    def of(cls, data: pd.DataFrame, origin: str = "the data frame") -> "Frame":
-        """Return columns of a pandas data frame; levels of its index are the first.
+def normal_frame(data: pd.DataFrame, origin: str) -> pd.DataFrame:
+    """Return a frame of a user with texts as column names, its index as a column.
 
-        Args:
-            data: the data frame.
-            origin: what to call it in messages.
-        """
-        index = data.index
-        names, columns = [], []
-        if not isinstance(index, pd.RangeIndex) or index.name is not None:
-            names = [label(name) if name else "" for name in index.names]
-            columns = [index.get_level_values(i) for i in range(len(names))]
-        n_index = len(names)
-        columns += [data.iloc[:, i] for i in range(data.shape[1])]
-        names += [_column_name(name, data.columns.names) for name in data.columns]
-        cells: list[Column] = [
-            column.to_numpy()
-            if isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiub"
-            else [label(cell) for cell in column.astype(object)]
-            for column in columns
-        ]
-        row = index.tolist().__getitem__
-        return cls(cells, names, origin, lambda i: f"row {row(i)!r}", n_index)
+    Args:
+        data: the frame.
+        origin: what to call it.
+    """
+    levels = list(data.index.names)
+    if data.columns.nlevels > 1 or (len(levels) > 1 and None in levels):
+        raise InvalidInputError(
+            f"Columns of {origin} must have one level, and levels of its index names. "
+            "reset_index() makes columns of the levels."
+        )
+    frame = data
+    if not isinstance(data.index, pd.RangeIndex) or levels != [None]:
+        rows = data.index if len(levels) == 1 else range(len(data))
+        frame = data.reset_index(names=[level or "" for level in levels])
+        frame = frame.set_axis(rows)
+    frame = frame.set_axis(pd.Index(map(label, frame.columns), dtype=object), axis=1)
+    check_column_names(frame, origin)
+    return frame
 
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return len(self.columns[0]) if self.columns else 0
 
-    def labels(self, name: str) -> list[str] | None:
-        """Cells of a column as names; empty ones are refused. None without such one.
+def matrix_of_frame(frame: pd.DataFrame, origin: str, choices: Choices) -> Matrix:
+    """Return what a table of columns says.
 
-        Args:
-            name: its name.
-        """
-        if name not in self.names:
-            return None
-        cells = self.columns[self.names.index(name)]
-        if isinstance(cells, list):
-            said = {cell: cell.strip() for cell in set(cells)}
-            is_plain = all(cell == text for cell, text in said.items())
-            texts = cells if is_plain else [said[cell] for cell in cells]
-        else:
-            texts = [label(cell) for cell in cells.tolist()]
-        if "" in texts:
+    Args:
+        frame: the table; its index says what to call the rows.
+        origin: what to call it.
+        choices: what the user says.
+    """
+    if not frame.shape[1]:
+        raise InvalidInputError(f"{origin} has no columns.")
+    if not len(frame):
+        raise InvalidInputError(f"{origin} has column names but no rows.")
+    names = frame.columns.tolist()
+    has_target = any(n == "target" or n.startswith("target_") for n in names)
+    is_long = choices.long is not None or ("performance" in names and has_target)
+    matrix = (_read_long if is_long else _read_wide)(frame, origin, choices)
+    matrix.columns = names
+    return matrix
+
+
+def _places(frame: pd.DataFrame, name: str) -> list[int]:
+    """Return where a column is, or all whose names begin so: `source_`."""
+    return [
+        i
+        for i, column in enumerate(frame.columns)
+        if column == name or (name.endswith("_") and column.startswith(name))
+    ]
+
+
+def _labels(frame: pd.DataFrame, name: str, origin: str) -> list[str] | None:
+    """Return a column as names, None without it; empty ones are refused."""
+    if name not in frame.columns:
+        return None
+    codes, cells = pd.factorize(frame[name].astype(object))
+    texts = np.array([*map(label, cells), ""], object)[codes].tolist()
+    if "" in texts:
+        raise InvalidInputError(
+            f"Every row of {origin} must have a {name}, but "
+            f"{row_name(frame, texts.index(''))} has none."
+        )
+    return texts
+
+
+# --- one row per policy -----------------------------------------------------------
+
+
+def _read_wide(frame: pd.DataFrame, origin: str, choices: Choices) -> Matrix:
+    columns = frame.columns.tolist()
+    sources = _labels(frame, "source", origin)
+    names, name_columns = _row_names(frame, origin, choices)
+    places = _target_places(frame, origin, choices, name_columns)
+    reference = [i for i, name in enumerate(sources or ()) if name == "best_known"]
+    if len(reference) > 1:
+        raise InvalidInputError(
+            f"{origin} must have one row of source 'best_known' at most, but has "
+            f"{row_name(frame, reference[0])} and {row_name(frame, reference[1])}."
+        )
+    rows = np.delete(np.arange(len(frame)), reference)
+    if not len(rows):
+        raise InvalidInputError(f"{origin} has no row of a policy.")
+    axes = _places(frame, "source_")
+    space = contexts_in(frame, axes, origin, reference) if axes else None
+    if sources is None and space is None:
+        sources = names
+    options: Any = {"skip": reference, "may_be_empty": choices.may_be_empty}
+    cells = numbers(frame, places, origin, **options)
+    targets = [columns[place] for place in places]
+    by_row = {"performance": cells}
+    if "home" in columns and "home" not in targets:
+        by_row["home_performance"] = numbers(
+            frame, _places(frame, "home"), origin, **options
+        )
+    matrix = _families(frame, origin, rows, sources, space, names, by_row)
+    if "home_performance" in matrix.extras:
+        matrix.extras["home_performance"] = matrix.extras["home_performance"][..., 0]
+    if reference:
+        matrix.extras["best_known"] = cells[reference[0]]
+    has_names = any(columns)
+    matrix.names["target"] = targets if has_names else None
+    matrix.spaces["target"] = contexts_of_names(targets, origin)
+    by = [repr(columns[i]) if columns[i] else str(i + 1) for i in name_columns]
+    plural = "s" * (len(by) > 1)
+    said = f"named by column{plural} {' and '.join(by)}" if by else "without names"
+    called = f"named {_listed(targets)}" if has_names else "without names"
+    used = {*places, *name_columns, *axes}
+    unused = [
+        name
+        for place, name in enumerate(columns)
+        if place not in used and name not in ("", *SPECIAL)
+    ]
+    matrix.read_as = (
+        f"{_counted(len(matrix.cells), 'source')} {said}, "
+        f"{_counted(len(places), 'target')} {called}"
+    )
+    if unused:
+        matrix.read_as += f"; left out {_listed(unused)}"
+    return matrix
+
+
+def _row_names(
+    frame: pd.DataFrame, origin: str, choices: Choices
+) -> tuple[list[str] | None, list[int]]:
+    """Return the names of the rows, and the columns that they are in."""
+    columns = frame.columns.tolist()
+    if "source" in columns or "policy" in columns:
+        places = [*_places(frame, "source"), *_places(frame, "policy")]
+        return _labels(frame, "policy", origin), sorted(places)
+    first, has_names = columns[0], choices.row_names
+    taken = (*SPECIAL, *choices.ignore, *(choices.targets or ()))
+    if first in taken or first.startswith("source_"):
+        return None, []
+    names = list(map(label, frame.iloc[:, 0]))
+    if has_names is None and first in ("", "Unnamed: 0") and any(columns[1:]):
+        # An index of pandas. That of rows which were put together repeats numbers.
+        has_names = len(set(names)) == len(names) or not all(map(is_number, names))
+        return (names, [0]) if has_names else (None, [])
+    if has_names is None:
+        has_names = first_column_is_names(columns, frame.iloc[:, 0])
+    if has_names is None and choices.targets is None:
+        called = f" ({first!r})" if first else ""
+        raise InvalidInputError(
+            f"Column 1{called} of {origin} may hold names of rows or be a "
+            "target. Say row_names=True or row_names=False (--read row_names or --read "
+            "'row_names=false')."
+        )
+    return (names, [0]) if has_names else (None, [])
+
+
+def _target_places(
+    frame: pd.DataFrame, origin: str, choices: Choices, taken: Sequence[int]
+) -> list[int]:
+    """Return the columns that are targets; refuse one that may be a note."""
+    columns = frame.columns.tolist()
+    check_known(choices, columns, origin)
+    if choices.targets is not None:
+        return [i for i, name in enumerate(columns) if name in set(choices.targets)]
+    has_index = choices.row_names is not False and columns[0] in ("", "Unnamed: 0")
+    taken = [*taken, *([0] if has_index and any(columns[1:]) else [])]
+    left_out, keep = {*SPECIAL, *choices.ignore}, []
+    for place, name in enumerate(columns):
+        if place in taken or name in left_out or name.startswith("source_"):
+            continue
+        if is_note(name):
             raise InvalidInputError(
-                f"Every row of {self.origin} must have a {name}, but "
-                f"{self.row(texts.index(''))} has none."
+                f"Column {place + 1} ({name!r}) of {origin} may be a note on the "
+                f"training or a target. Say --read 'ignore=[\"{name}\"]', or name all "
+                'targets: --read \'targets=["a", "b"]\'.'
             )
-        return texts
+        keep.append(place)
+    if not keep:
+        raise InvalidInputError(
+            f"{origin} has no column of a target. Name the targets with targets=[...] "
+            '(--read \'targets=["a", "b"]\').'
+        )
+    return keep
 
-    def numbers(
-        self,
-        places: Sequence[int],
-        skip: Collection[int] = (),
-        *,
-        may_be_empty: bool = False,
-    ) -> NDArray[np.float64]:
-        """Cells of some columns as numbers, dims `(row, column)`.
 
-        Args:
-            places: which columns.
-            skip: rows whose cells may be empty; they become NaN.
-            may_be_empty: the same for all rows.
-        """
-        out = np.empty((self.n_rows, len(places)))
-        for j, place in enumerate(places):
-            cells = self.columns[place]
-            out[:, j] = (
-                [number_of(cell) for cell in cells]
-                if isinstance(cells, list)
-                else cells
-            )
-        for j, i in np.argwhere(np.isnan(out.T)).tolist():
-            cell = label(self.columns[places[j]][i])
-            if not is_empty(cell) or not (may_be_empty or i in skip):
-                raise self._no_number(i, places[j], cell)
-        return out
+def check_known(choices: Choices, known: Sequence[str], origin: str) -> None:
+    """Refuse names that a matrix does not have.
 
-    def column(
-        self, name: str, skip: Collection[int] = (), *, may_be_empty: bool = False
-    ) -> NDArray[np.float64] | None:
-        """Return a column as numbers, None if there is no such column.
+    Args:
+        choices: what the user says.
+        known: names of columns and targets.
+        origin: what to call the matrix.
+    """
+    every = dict.fromkeys(filter(None, known))
+    for name in (*(choices.targets or ()), *choices.ignore):
+        if name not in every:
+            raise UnknownNameError(f"column or target of {origin}:", name, every)
 
-        Args:
-            name: its name.
-            skip: rows whose cells may be empty; they become NaN.
-            may_be_empty: the same for all rows.
-        """
-        if name not in self.names:
-            return None
-        place = self.names.index(name)
-        return self.numbers([place], skip, may_be_empty=may_be_empty)[:, 0]
 
-    def _no_number(self, row: int, place: int, cell: str) -> InvalidInputError:
-        name = f" ({self.names[place]!r})" if self.names[place] else ""
-        holds = f"holds {repr(cell)[:60]}" if cell.strip() else "is empty"
-        if self.names[place].startswith(("source_", "target_")):
-            advice = "A context is known, or the row has to go."
-        elif is_empty(cell):
-            advice = "--read 'missing=\"not served\"' takes it for a failure."
-        elif re.search("[0-9],[0-9]", cell):
-            advice = "If commas are decimal signs, say --read 'decimal=\",\"'."
-        elif place == 0:
-            advice = "If the first column holds names, say --read row_names."
-        else:
-            advice = "--read 'ignore=[\"a\"]' leaves a column out that is no target."
-        return InvalidInputError(
-            f"Every cell of {self.origin} must be a number, but {self.row(row)}, "
-            f"column {place + 1}{name} {holds}. {advice}"
+# --- one row per cell -------------------------------------------------------------
+
+
+def _read_long(frame: pd.DataFrame, origin: str, choices: Choices) -> Matrix:
+    notes: list[str] = []
+    if choices.long is not None:
+        frame, notes = _stated_columns(frame, origin, choices.long)
+    else:
+        _check_long_columns(frame, origin, choices.ignore)
+    place = _places(frame, "performance")
+    values = numbers(frame, place, origin, may_be_empty=choices.may_be_empty)[:, 0]
+    sources, policies = (_labels(frame, n, origin) for n in ("source", "policy"))
+    own = _places(frame, "source_")
+    if sources is None and not own:
+        sources, policies = policies, None
+    space = contexts_in(frame, own, origin) if own else None
+    if sources is None and space is None:
+        raise InvalidInputError(
+            f"{origin} must name the source of each row in a column source, source_… "
+            "or policy, but has none of them."
+        )
+    goals, there = _labels(frame, "target", origin), _places(frame, "target_")
+    targets = contexts_in(frame, there, origin) if there else None
+    column, first_column = _sides(frame, origin, "target", goals, targets)
+    row, first_row = numbered(_keys(sources, space, policies))
+    n_columns = len(first_column)
+    cell, n_cells = row * n_columns + column, len(first_row) * n_columns
+    is_again = pd.Series(cell).duplicated().to_numpy()
+    if is_again.any() and choices.long is None:
+        _refuse_repeat(frame, origin, cell, int(is_again.argmax()))
+    if len(cell) - is_again.sum() < n_cells and not choices.may_be_empty:
+        short = int((np.bincount(row[~is_again]) < n_columns).argmax())
+        _refuse_hole(frame, origin, row == short, column)
+    check_cells(n_cells, origin)
+    count, shape = np.bincount(cell, minlength=n_cells), (-1, n_columns)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(cell, values, n_cells) / count
+        by_row = {"performance": mean.reshape(shape)}
+        if is_again.any():
+            squares = np.bincount(cell, (values - mean[cell]) ** 2, n_cells)
+            error = np.sqrt(squares / (count - 1) / count)
+            by_row["standard_error"] = error.reshape(shape)
+            notes.append("Rows of the same cell are averaged; standard errors follow.")
+    rows = frame.iloc[first_row]
+    matrix = _families(
+        rows,
+        origin,
+        np.arange(len(rows)),
+        sources and [sources[i] for i in first_row],
+        space and Points(space.names, space.points[first_row]),
+        None,
+        by_row,
+    )
+    matrix.names["target"] = goals and [goals[i] for i in first_column]
+    matrix.spaces["target"] = targets and Points(
+        targets.names, targets.points[first_column]
+    )
+    matrix.read_as = (
+        f"one row per cell, {_counted(len(matrix.cells), 'source')}, "
+        f"{_counted(n_columns, 'target')}"
+    )
+    matrix.notes = notes
+    return matrix
+
+
+def _stated_columns(
+    frame: pd.DataFrame, origin: str, long: Sequence[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the columns that a user named, under our names, and a note on others."""
+    if isinstance(long, str) or len(long) not in (3, 4):
+        raise InvalidInputError(
+            "A long table needs its columns of source, target and value (and policy, "
+            "if wanted), e.g. long=['algorithm', 'instance', 'time'] (--read "
+            f'\'long=["algorithm", "instance", "time"]\'), but got {long!r}.'
+        )
+    names = frame.columns.tolist()
+    for name in long:
+        if name not in names:
+            raise UnknownNameError(f"column of {origin}:", name, names)
+    unused = [repr(name) for name in names if name and name not in long]
+    notes = [f"Columns that are not used: {', '.join(unused[:8])}."] if unused else []
+    ours = ["source", "target", "performance", "policy"][: len(long)]
+    return frame[list(long)].set_axis(ours, axis=1), notes
+
+
+def _check_long_columns(
+    frame: pd.DataFrame, origin: str, ignore: Sequence[str]
+) -> None:
+    """Refuse columns without a meaning."""
+    known = {"source", "policy", "target", "performance", *ignore}
+    for place, name in enumerate(frame.columns):
+        is_index = place == 0 and name in ("", "Unnamed: 0")
+        if name in known or name.startswith(("source_", "target_")) or is_index:
+            continue
+        raise InvalidInputError(
+            f"Column {place + 1} ({name!r}) of {origin} has no meaning beside "
+            "performance and targets. A long table has the columns source or source_…, "
+            "policy, target or target_…, performance. Leave others out with ignore "
+            "(--read 'ignore=[\"a\"]'), or name the columns: --read "
+            '\'long=["source", "target", "performance", "seed"]\'.'
         )
 
-    def space(self, prefix: str, skip: Collection[int] = ()) -> Points | None:
-        """Contexts from the columns `prefix…`, one per row; None without such columns.
 
-        Args:
-            prefix: how the columns' names begin.
-            skip: rows whose cells may be empty.
-        """
-        places = [i for i, n in enumerate(self.names) if n.startswith(prefix)]
-        return self.contexts(places, skip) if places else None
-
-    def contexts(self, places: Sequence[int], skip: Collection[int] = ()) -> Points:
-        """Return the contexts in some columns, one per row.
-
-        Args:
-            places: numbers of the columns, one per axis.
-            skip: rows whose cells may be empty.
-        """
-        values = self.numbers(places, skip)
-        values[list(skip)] = 0.0
-        for row, j in np.argwhere(np.isinf(values)).tolist():
-            raise InvalidInputError(
-                f"Contexts must be finite, but {self.row(row)}, column {places[j] + 1} "
-                f"({self.names[places[j]]!r}) of {self.origin} holds {values[row, j]}."
-            )
-        names = [re.sub("^(target|source)_", "", self.names[i]) for i in places]
-        return Points(names, values)
-
-    def is_note(self, place: int) -> bool:
-        """Whether a column is a note on the training: by its name and whole numbers.
-
-        Args:
-            place: which column.
-        """
-        if not NOTE.fullmatch(squeezed(self.names[place])):
-            return False
-        values = [number_of(label(cell)) for cell in self.columns[place]]
-        return all(math.isnan(value) or value.is_integer() for value in values)
-
-    def provenance(self, rows: Sequence[int]) -> str | None:
-        """Return what the column `provenance` says, None if it says nothing.
-
-        Args:
-            rows: the rows that count.
-        """
-        if "provenance" not in self.names:
-            return None
-        cells = self.columns[self.names.index("provenance")]
-        said = {label(cells[row]).strip() for row in rows} - {""}
-        if len(said) > 1:
-            raise InvalidInputError(
-                f"Column 'provenance' of {self.origin} must say the same in every row, "
-                f"but says {' and '.join(sorted(said)[:2])}."
-            )
-        return next(iter(said), None)
-
-    def n_episodes(self, rows: Sequence[int]) -> int:
-        """Return how many episodes every cell is the mean of at least, 0 if unknown.
-
-        Args:
-            rows: the rows that count.
-        """
-        values = self.column("n_episodes", may_be_empty=True)
-        if values is None:
-            return 0
-        values = values[list(rows)]
-        values = values[~np.isnan(values)]
-        if ((values < 1) | (values != np.round(values)) | (values > 1e15)).any():
-            raise InvalidInputError(
-                f"Column 'n_episodes' of {self.origin} must hold whole numbers >= 1."
-            )
-        return int(values.min()) if len(values) else 0
+def _refuse_repeat(frame: pd.DataFrame, origin: str, cell: Rows, second: int) -> None:
+    first = int((cell == cell[second]).argmax())
+    raise InvalidInputError(
+        f"R{row_name(frame, first)[1:]} and {row_name(frame, second)} of {origin} are "
+        "the same cell. If they are two policies of one source, tell them apart with a "
+        "column policy."
+    )
 
 
-def _column_name(name: Any, levels: Sequence[Hashable]) -> str:
-    """Return the name of a column; columns of several levels have one name each.
+def _refuse_hole(frame: pd.DataFrame, origin: str, is_own: Any, column: Rows) -> None:
+    own = int(is_own.argmax())
+    other = int((~np.isin(column, column[is_own])).argmax())
+    raise InvalidInputError(
+        f"Every policy must have a cell for every target, but in {origin} the policy "
+        f"of {row_name(frame, own)} has none for the target of "
+        f"{row_name(frame, other)}. --read 'missing=\"not served\"' takes it for a "
+        "failure."
+    )
 
-    Levels `target_k`, `target_c` of numbers are the context of a target.
+
+# --- families ---------------------------------------------------------------------
+
+
+def _families(
+    frame: pd.DataFrame,
+    origin: str,
+    rows: Rows,
+    names: list[str] | None,
+    space: Points | None,
+    policies: list[str] | None,
+    by_row: dict[str, Array],
+) -> Matrix:
+    """Return the numbers of each row by source and policy.
+
+    Args:
+        frame: the table.
+        origin: what to call it.
+        rows: the rows that count.
+        names: the source of each row, None where its context or nothing tells it.
+        space: the context of each row's source.
+        policies: the policy of each row; a source may have each name once.
+        by_row: arrays with one row per row of the frame.
     """
-    parts = [label(part) for part in (name if isinstance(name, tuple) else (name,))]
-    axes = [str(level) for level in levels]
-    if all(a.startswith("target_") for a in axes) and all(map(is_number, parts)):
-        pairs = zip(axes, parts, strict=True)
-        return ";".join(f"{a.removeprefix('target_')}={v}" for a, v in pairs)
-    return " ".join(part.strip() for part in parts if part)
+    frame = frame.iloc[rows]
+    names = names and [names[row] for row in rows]
+    space = space and Points(space.names, space.points[rows])
+    family, first = np.arange(len(rows)), np.arange(len(rows))
+    if names is not None or space is not None:
+        family, first = _sides(frame, origin, "source", names, space)
+    labels = policies and [policies[row] for row in rows]
+    if labels is not None:
+        _refuse_same_name(frame, origin, family, labels)
+    n_targets = by_row["performance"].shape[1]
+    order = rows[even_families(family, n_targets, origin)]
+    extras = {name: array[order] for name, array in by_row.items()}
+    return Matrix(
+        origin,
+        extras.pop("performance"),
+        "",
+        {"source": names and [names[i] for i in first], "target": None},
+        {"source": space and Points(space.names, space.points[first]), "target": None},
+        extras,
+    )
+
+
+def _keys(
+    names: list[str] | None, space: Points | None, policies: list[str] | None = None
+) -> list[Any]:
+    """Return the columns that tell rows apart."""
+    axes = [] if space is None else list(space.points.T)
+    return [*(key for key in (names, policies) if key is not None), *axes]
+
+
+def _sides(
+    frame: pd.DataFrame,
+    origin: str,
+    what: str,
+    names: list[str] | None,
+    space: Points | None,
+) -> tuple[Rows, Rows]:
+    """Return the index of each row's source or target, and the first row of each."""
+    index, first = numbered(_keys(names, space))
+    if names is not None and space is not None:
+        seen: dict[str, int] = {}
+        for row in first.tolist():
+            before = seen.setdefault(names[row], row)
+            if before != row:
+                raise InvalidInputError(
+                    f"All rows of a {what} must have the same context, but "
+                    f"{row_name(frame, before)} and {row_name(frame, row)} of "
+                    f"{origin}, both of {what} {names[row]!r}, have "
+                    f"{space.context(before)} and {space.context(row)}."
+                )
+    return index, first
+
+
+def _refuse_same_name(
+    frame: pd.DataFrame, origin: str, family: Rows, labels: list[str]
+) -> None:
+    """Refuse two rows of one source with the same name."""
+    again = pd.Series(numbered([family, labels])[0]).duplicated().to_numpy()
+    if again.any():
+        second = int(again.argmax())
+        first = labels.index(labels[second])
+        advice = "Name the policies of a source differently."
+        if not {"source", "policy"} & set(frame.columns):
+            advice = "If rows with the same name form a family, call it source."
+        raise InvalidInputError(
+            f"R{row_name(frame, second)[1:]} of {origin} repeats the name "
+            f"{labels[second]!r} of {row_name(frame, first)}. {advice}"
+        )
+
+
+def numbered(keys: Sequence[Any]) -> tuple[Rows, Rows]:
+    """Return the index of each distinct row, in the order in which they appear.
+
+    Args:
+        keys: columns that tell rows apart.
+
+    Returns:
+        The index of each row, and the first row of each index.
+    """
+    index = pd.factorize(_column(keys[0]))[0]
+    for key in keys[1:]:
+        other = pd.factorize(_column(key))[0]
+        index = pd.factorize(index * (int(other.max()) + 1) + other)[0]
+    first = np.flatnonzero(~pd.Series(index).duplicated().to_numpy())
+    return index.astype(np.intp), first
+
+
+def _column(key: Any) -> NDArray[Any]:
+    return key if isinstance(key, np.ndarray) else np.asarray(key, object)
+
+
+def even_families(family: Rows, n_targets: int, origin: str) -> Rows:
+    """Return families of one size: a smaller one repeats its first member.
+
+    Worst and best over a family, and so every criterion, stay as they are.
+
+    Args:
+        family: the index of each row's family.
+        n_targets: cells of a row.
+        origin: what to call the matrix.
+
+    Returns:
+        Rows, dims `(source, policy)`.
+    """
+    sizes = np.bincount(family)
+    size = int(sizes.max())
+    check_cells(len(sizes) * size * n_targets, origin)
+    rows = np.argsort(family, kind="stable")
+    first = np.cumsum(sizes) - sizes
+    member = np.arange(size)
+    return rows[first[:, None] + np.where(member < sizes[:, None], member, 0)]
+
+
+# --- words ------------------------------------------------------------------------
+
+
+def _counted(n: int, thing: str) -> str:
+    return f"{n:,} {thing}{'s' * (n != 1)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names in quotes; of many the first three and the last."""
+    if len(names) > 4:
+        return f"{', '.join(map(repr, names[:3]))}, …, {names[-1]!r}"
+    return ", ".join(map(repr, names))

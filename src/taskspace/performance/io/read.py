@@ -1,40 +1,37 @@
 """Transfer matrices from files, and from pandas and xarray objects."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
+from taskspace._util.arrays import Array
+from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
 from taskspace.performance.io.arrays import (
-    ARRAY_SUFFIXES,
-    contents_of_dataset,
-    read_array_file,
-    table_of_arrays,
+    arrays_of_dataset,
+    matrix_of_arrays,
+    read_arrays,
 )
-from taskspace.performance.io.frame import Frame
-from taskspace.performance.io.layout import Choices, Missing, named, table_of_frame
-from taskspace.performance.io.limits import check_bytes, check_cells, check_file
+from taskspace.performance.io.cells import contexts_in, is_number, label
+from taskspace.performance.io.frame import (
+    Choices,
+    Matrix,
+    check_known,
+    matrix_of_frame,
+    normal_frame,
+)
 from taskspace.performance.io.text import read_text
-from taskspace.performance.table import (
-    BEST_OF_TABLE,
-    source_space,
-    table_from_matrix,
-    target_space,
-)
-from taskspace.spaces import Points, Space
+from taskspace.performance.table import BEST_OF_TABLE, table_from_matrix
+from taskspace.spaces import Points
 
 TEXT_SUFFIXES = (".csv", ".tsv")
-FRAME_SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
-MATRIX_SUFFIXES = (*FRAME_SUFFIXES, *ARRAY_SUFFIXES)
+MATRIX_SUFFIXES = (*TEXT_SUFFIXES, ".npy", ".npz")
 
-LAST_DIGITS = 1e-9
-"""Share by which the best value of another solver may be worse than the table's."""
+Missing = Literal["error", "not served"]
 
 COSTS = {
     "cost", "costs", "cputime", "delay", "delays", "err", "error", "errors",
@@ -60,7 +57,7 @@ def read_matrix(
     missing: Missing = "error",
     header: bool | None = None,
     row_names: bool | None = None,
-    long: Mapping[str, str] | Sequence[str] | None = None,
+    long: Sequence[str] | None = None,
     sep: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
@@ -69,8 +66,9 @@ def read_matrix(
 
     Args:
         path: a file whose name ends in one of `MATRIX_SUFFIXES`; a `.npy` file holds
-            only the array.
-        contexts: a CSV, TSV or Parquet file with the contexts of the targets, one per
+            only the array. Read other formats with pandas or xarray, and give what
+            they read to `table_from`.
+        contexts: a CSV or TSV file with the contexts of the targets, one per
             row: in the order of the targets, or named by a column `target`, `source`,
             `context` or `name`. Sources that have no contexts of their own take them
             from it too: by name, or in order if the matrix is square.
@@ -82,8 +80,8 @@ def read_matrix(
         header: whether the first row of a text file holds names of columns. Found out
             if left out; where both readings fit, the file is refused.
         row_names: whether the first column holds names of rows, likewise.
-        long: which columns of a table with one row per run are its `source`, `target`,
-            `value` and, if wanted, `policy`; runs of the same cell are averaged.
+        long: which columns of a table with one row per run are its source, target,
+            value and, if wanted, policy; runs of the same cell are averaged.
         sep: what separates the cells of a text file, if not a comma (`.csv`) or a tab
             (`.tsv`), e.g. `";"`.
         decimal: the decimal sign of a text file, if not a point: `","`.
@@ -91,48 +89,47 @@ def read_matrix(
 
     Returns:
         The table. Its attribute `read_as` says what was taken for names, and `notes`
-        has a sentence about every column that was taken for a note on the training,
-        and about empty cells.
+        has sentences about columns that are not used and about empty cells.
     """
     path = Path(path)
-    suffix = matrix_suffix(path)
-    choices = Choices(
-        lower_is_better, targets, ignore, missing, header, row_names, long
-    )
+    suffix = path.suffix.lower()
+    if suffix not in MATRIX_SUFFIXES:
+        raise InvalidInputError(
+            f"A matrix file must end in {', '.join(MATRIX_SUFFIXES)}, but got "
+            f"{path.name}. Read it with pandas or xarray and give what they read to "
+            "ts.study_from, e.g. ts.study_from(pd.read_parquet(...))."
+        )
+    choices = _choices(targets, ignore, missing, row_names, long)
     text = {"sep": sep, "decimal": decimal, "encoding": encoding}
     second = None
     if contexts is not None:
-        if Path(contexts).suffix.lower() not in FRAME_SUFFIXES:
-            raise InvalidInputError(
-                f"A file of contexts must end in {', '.join(FRAME_SUFFIXES)}, but got "
-                f"{Path(contexts).name}."
-            )
-        advice = "Give every axis a name that is no number."
-        second = _read_frame(Path(contexts), advice=advice, **text)
-    of_columns = {"row_names": row_names, "long": long}
-    stated = {
-        **text,
-        "header": header,
-        **(of_columns if suffix in ARRAY_SUFFIXES else {}),
-    }
-    for name, value in stated.items():
-        if suffix not in TEXT_SUFFIXES and value is not None:
-            raise InvalidInputError(
-                f"{name} is about tables of columns in files of text "
-                f"({', '.join(TEXT_SUFFIXES)}), but got {path.name}."
-            )
-    if suffix in FRAME_SUFFIXES:
-        frame = _read_frame(
+        second = _reading(Path(contexts), lambda p: read_text(p, header=True, **text))
+    if suffix in TEXT_SUFFIXES:
+        _check_truth("header", header)
+        frame = _reading(
             path,
-            header=header,
-            may_be_empty=choices.may_be_empty,
-            texts=[c for role, c in choices.roles.items() if role != "value"],
-            **text,
+            lambda file: read_text(
+                file,
+                header=True if long is not None else header,
+                may_be_empty=choices.may_be_empty,
+                texts=[*(long or ())[:2], *(long or ())[3:]],
+                **text,
+            ),
         )
-        return _finished(table_of_frame(frame, choices), second, choices)
-    arrays, attrs = _reading(path, read_array_file)
-    table = table_of_arrays(arrays, attrs, str(path), choices)
-    return _finished(table, second, choices)
+        matrix = matrix_of_frame(frame, str(path), choices)
+    else:
+        stated = {**text, "header": header, "row_names": row_names, "long": long}
+        for name, value in stated.items():
+            if value is not None:
+                raise InvalidInputError(
+                    f"{name} is about tables of columns in files of text "
+                    f"({', '.join(TEXT_SUFFIXES)}), but got {path.name}."
+                )
+        arrays = _reading(path, read_arrays)
+        matrix = matrix_of_arrays(arrays, str(path))
+    if second is not None:
+        _take_contexts(matrix, second, str(contexts))
+    return _finished(matrix, lower_is_better, choices)
 
 
 def table_from(
@@ -144,7 +141,7 @@ def table_from(
     ignore: Sequence[str] = (),
     missing: Missing = "error",
     row_names: bool | None = None,
-    long: Mapping[str, str] | Sequence[str] | None = None,
+    long: Sequence[str] | None = None,
 ) -> xr.Dataset:
     """Return a performance table from a pandas or xarray object.
 
@@ -160,44 +157,63 @@ def table_from(
         missing: `"error"` refuses empty cells, `"not served"` takes them for failures.
         row_names: whether the first column of a data frame holds names of rows. Found
             out if left out; where both readings fit, the frame is refused.
-        long: which columns of a frame with one row per run are its `source`, `target`,
-            `value` and, if wanted, `policy`; runs of the same cell are averaged.
+        long: which columns of a frame with one row per run are its source, target,
+            value and, if wanted, policy; runs of the same cell are averaged.
 
     Examples:
         >>> frame = pd.DataFrame({"source": ["a", "b"], "easy": [9, 7], "hard": [1, 6]})
         >>> table_from(frame)["best_known"].values.tolist()
         [9.0, 6.0]
     """
-    choices = Choices(lower_is_better, targets, ignore, missing, None, row_names, long)
-    second = None if contexts is None else Frame.of(contexts, "the contexts")
+    choices = _choices(targets, ignore, missing, row_names, long)
     if isinstance(data, pd.DataFrame):
-        return _finished(table_of_frame(Frame.of(data), choices), second, choices)
-    if isinstance(data, xr.DataArray):
-        data = data.rename("performance").to_dataset()
-    if not isinstance(data, xr.Dataset):
+        frame = normal_frame(data, "the data frame")
+        matrix = matrix_of_frame(frame, "the data frame", choices)
+    else:
+        if isinstance(data, xr.DataArray):
+            data = data.rename("performance").to_dataset()
+        if not isinstance(data, xr.Dataset):
+            raise InvalidInputError(
+                "A transfer matrix must be a pandas DataFrame, an xarray DataArray or "
+                f"an xarray Dataset, but got {type(data).__name__}. For a plain array "
+                "use table_from_matrix."
+            )
+        arrays = arrays_of_dataset(data, "the dataset")
+        matrix = matrix_of_arrays(arrays, "the dataset")
+    if contexts is not None:
+        second = normal_frame(contexts, "the contexts")
+        _take_contexts(matrix, second, "the contexts")
+    return _finished(matrix, lower_is_better, choices)
+
+
+def _choices(
+    targets: Sequence[str] | None,
+    ignore: Sequence[str],
+    missing: str,
+    row_names: bool | None,
+    long: Sequence[str] | None,
+) -> Choices:
+    """Return what a user says, checked."""
+    if missing not in get_args(Missing):
+        raise UnknownNameError("missing", missing, get_args(Missing))
+    for name, value in (("targets", targets), ("ignore", ignore)):
+        if isinstance(value, str):
+            raise InvalidInputError(
+                f"{name} must be a list of names, but got the text {value!r}."
+            )
+    _check_truth("row_names", row_names)
+    both = set(targets or ()) & set(ignore)
+    if both:
         raise InvalidInputError(
-            "A transfer matrix must be a pandas DataFrame, an xarray DataArray or an "
-            f"xarray Dataset, but got {type(data).__name__}. For a plain array use "
-            "table_from_matrix."
+            f"A column is either a target or ignored, but {min(both)!r} is named "
+            "in both targets and ignore."
         )
-    contents = contents_of_dataset(data, "the dataset")
-    table = table_of_arrays(*contents, "the dataset", choices)
-    return _finished(table, second, choices)
+    return Choices(targets, ignore, missing != "error", row_names, long)
 
 
-def matrix_suffix(path: Path) -> str:
-    """Return the ending of a matrix file's name, which says how it is written.
-
-    Args:
-        path: the file.
-    """
-    suffix = path.suffix.lower()
-    if suffix not in MATRIX_SUFFIXES:
-        raise InvalidInputError(
-            f"A matrix file must end in {', '.join(MATRIX_SUFFIXES)}, but got "
-            f"{path.name}. Read it with pandas and give the frame to ts.study_from."
-        )
-    return suffix
+def _check_truth(name: str, value: Any) -> None:
+    if not isinstance(value, bool | None):
+        raise InvalidInputError(f"{name} must be true or false, but got {value!r}.")
 
 
 def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
@@ -219,46 +235,17 @@ def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
         ) from error
 
 
-def _read_frame(path: Path, **options: Any) -> Frame:
-    if path.suffix.lower() == ".parquet":
-        return _reading(path, _read_parquet)
-    return _reading(path, lambda file: read_text(file, **options))
-
-
-def _read_parquet(path: Path) -> Frame:
-    check_file(path)
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError("Reading a Parquet file", "files") from error
-    meta = pyarrow.parquet.read_metadata(path)
-    check_cells(meta.num_rows * meta.num_columns, str(path))
-    groups = range(meta.num_row_groups)
-    check_bytes(sum(meta.row_group(i).total_byte_size for i in groups), str(path))
-    return Frame.of(pd.read_parquet(path), str(path))
-
-
 # --- from what a matrix says to a performance table -------------------------------
 
 
-def _finished(raw: xr.Dataset, contexts: Frame | None, choices: Choices) -> xr.Dataset:
+def _finished(
+    matrix: Matrix, lower_is_better: bool | None, choices: Choices
+) -> xr.Dataset:
     """Return the performance table of what a matrix says, with notes on it."""
-    origin, cells = str(raw.attrs["origin"]), raw["performance"].values
-    names = {
-        dim: raw[dim].values.tolist() if dim in raw.coords else None
-        for dim in ("source", "target")
-    }
-    spaces: dict[str, Space | None] = {
-        "source": source_space(raw),
-        "target": target_space(raw),
-    }
-    if contexts is not None:
-        spaces = _contexts_from(contexts, raw, spaces, names)
-    is_cost = bool(choices.lower_is_better)
-    sign = -1.0 if is_cost else 1.0
-    notes = list(raw.attrs.get("notes", ()))
-    home = _home(raw, spaces, names)
-    _check_direction(raw, cells, spaces, names, home, choices, notes)
+    _check_truth("lower_is_better", lower_is_better)
+    sign, cells, notes = -1.0 if lower_is_better else 1.0, matrix.cells, matrix.notes
+    home, attrs = _home(matrix), matrix.attrs
+    _check_direction(matrix, home, lower_is_better)
     scores = sign * cells
     empty = np.isnan(cells)
     if choices.may_be_empty and empty.any():
@@ -269,64 +256,64 @@ def _finished(raw: xr.Dataset, contexts: Frame | None, choices: Choices) -> xr.D
     if home is not None and np.isnan(home).any():
         home = None
         notes.append("Scores at home are missing, so the signed criterion is too.")
-    n_episodes = int(raw.attrs.get("n_episodes") or 0)
+    n_episodes = int(attrs.get("n_episodes", 0))
     table = table_from_matrix(
         scores,
-        sources=spaces["source"],
-        targets=spaces["target"],
+        sources=matrix.spaces["source"],
+        targets=matrix.spaces["target"],
         home=None if home is None else sign * home,
-        standard_error=raw["standard_error"].values
-        if "standard_error" in raw
-        else None,
-        provenance=raw.attrs.get("provenance")
-        or ("sampled" if n_episodes else "given"),
+        standard_error=matrix.extras.get("standard_error"),
+        provenance=attrs.get("provenance") or ("sampled" if n_episodes else "given"),
         n_episodes=n_episodes,
     )
     if home is None:
         table = table.drop_vars("home_performance", errors="ignore")
-    if "best_known" in raw and raw.attrs.get("best_known_kind") != BEST_OF_TABLE:
-        table = _with_best_known(table, sign, raw, notes)
-    better = "costs, smaller is better" if is_cost else "larger is better"
-    return _selected(named(table, names), origin, choices).assign_attrs(
+    kind = str(attrs.get("best_known_kind", "given"))
+    if "best_known" in matrix.extras and kind != BEST_OF_TABLE:
+        known = sign * matrix.extras["best_known"]
+        _check_best_known(matrix, known, table["best_known"].values, sign)
+        table["best_known"] = ("target", known)
+        table.attrs["best_known_kind"] = kind
+    named = {dim: names for dim, names in matrix.names.items() if names is not None}
+    table = table.assign_coords(
+        {dim: (dim, np.array(names, object)) for dim, names in named.items()}
+    )
+    better = "costs, smaller is better" if lower_is_better else "larger is better"
+    return _selected(table, matrix, choices).assign_attrs(
         notes=notes,
-        read_as=f"{raw.attrs['read_as']}; {better}",
-        quantity="cost" if is_cost else "performance",
+        read_as=f"{matrix.read_as}; {better}",
+        quantity="cost" if lower_is_better else "performance",
     )
 
 
 def _check_direction(
-    raw: xr.Dataset,
-    cells: NDArray[np.float64],
-    spaces: Mapping[str, Space | None],
-    names: Mapping[str, list[str] | None],
-    home: NDArray[np.float64] | None,
-    choices: Choices,
-    notes: list[str],
+    matrix: Matrix, home: Array | None, lower_is_better: bool | None
 ) -> None:
-    """Refuse costs that were not called so; a word about those that may be some."""
-    origin = str(raw.attrs["origin"])
+    """Refuse costs that were not called so; a note on those that may be some."""
+    origin, cells = matrix.origin, matrix.cells
     endless = np.argwhere(cells == np.inf)
-    if len(endless) and not choices.lower_is_better:
+    if len(endless) and not lower_is_better:
         source, _, target = endless[0].tolist()
         raise InvalidInputError(
             f"No score may be +inf, but one of source {source} at target {target} of "
             f"{origin} is. A failure is −inf. If the numbers are costs, say "
             "lower_is_better=True (--read lower_is_better)."
         )
-    if choices.lower_is_better is not None:
+    if lower_is_better is not None:
         return
-    shared = set(names["source"] or ()) & set(names["target"] or ())
-    if not shared and (spaces["source"] is None or spaces["target"] is None):
-        home = None
-    called = [name for name in names["target"] or () if _sounds_like_cost(name)]
+    targets = matrix.names["target"] or []
+    is_known = set(matrix.names["source"] or ()) & set(targets) or all(
+        space is not None for space in matrix.spaces.values()
+    )
+    called = [name for name in targets if _sounds_like_cost(name)]
     why = ""
     if (cells < 0).any():
         pass  # costs turned round already
     elif _sounds_like_cost(PurePath(origin).stem):
         why = f"its name ({PurePath(origin).name}) says so"
-    elif 2 * len(called) > len(names["target"] or ()):
+    elif 2 * len(called) > len(targets):
         why = f"names of targets ({called[0]!r}) say so"
-    elif home is not None and len(cells) == cells.shape[2] >= 3:
+    elif is_known and home is not None and len(cells) == cells.shape[2] >= 3:
         own = np.diagonal(cells, axis1=0, axis2=2).T
         others = np.where(np.eye(len(cells), dtype=bool)[:, None], np.inf, cells)
         if np.array_equal(home, own) and (own.max(1) < others.min((0, 1))).all():
@@ -338,7 +325,7 @@ def _check_direction(
             "--read 'lower_is_better=false' for scores."
         )
     if called:
-        notes.append(
+        matrix.notes.append(
             f"Target {called[0]!r} sounds like a cost, but larger is taken for better. "
             "Say lower_is_better=True (--read lower_is_better) if that is wrong."
         )
@@ -351,18 +338,14 @@ def _sounds_like_cost(name: str) -> bool:
     return bool(words & COSTS) and not words & OTHERS
 
 
-def _home(
-    raw: xr.Dataset,
-    spaces: Mapping[str, Space | None],
-    names: Mapping[str, list[str] | None],
-) -> NDArray[np.float64] | None:
-    """J of each policy at its own source: given, found, or the diagonal."""
-    cells = raw["performance"].values
-    if "home_performance" in raw:
-        return raw["home_performance"].values
-    sources, targets = spaces["source"], spaces["target"]
-    own: list[Any] = names["source"] or []
-    there: list[Any] = names["target"] or []
+def _home(matrix: Matrix) -> Array | None:
+    """Return J of each policy at its own source: given, found, or the diagonal."""
+    cells = matrix.cells
+    if "home_performance" in matrix.extras:
+        return matrix.extras["home_performance"]
+    sources, targets = matrix.spaces["source"], matrix.spaces["target"]
+    own: list[Any] = matrix.names["source"] or []
+    there: list[Any] = matrix.names["target"] or []
     if sources is not None and targets is not None:
         if set(sources.names) != set(targets.names):
             return None
@@ -379,113 +362,89 @@ def _home(
     return cells[np.arange(len(own)), :, np.array([place[key] for key in own])]
 
 
-def _with_best_known(
-    table: xr.Dataset, sign: float, raw: xr.Dataset, notes: list[str]
-) -> xr.Dataset:
-    """Return the table with another reference of regret, which no cell may exceed.
-
-    NaN is no reference: nothing is known of that target. Another solver's reference
-    may differ in its last digits; there the best of the table is taken.
-    """
-    values, top = sign * raw["best_known"].values, table["best_known"].values
-    below = values < top
-    rounded = below & (top - values <= LAST_DIGITS * np.abs(top))
-    if rounded.any():
-        values = np.where(rounded, top, values)
-        n = int(rounded.sum())
-        notes.append(
-            f"best_known is below the best of the table by at most {LAST_DIGITS:g} "
-            f"of it at {n:,} target{'s' * (n > 1)}; there the best of the table is "
-            "taken."
-        )
-    wrong = np.flatnonzero((below & ~rounded) | (values == np.inf))
+def _check_best_known(matrix: Matrix, known: Array, top: Array, sign: float) -> None:
+    """Refuse a reference of regret that a cell exceeds; NaN is no reference."""
+    wrong = np.flatnonzero((known < top) | (known == np.inf))
     if len(wrong):
-        t = int(wrong[0])
-        name = repr(raw["target"].values[t]) if "target" in raw.coords else str(t)
+        t, names = int(wrong[0]), matrix.names["target"]
         what = "cost" if sign < 0 else "performance"
         raise InvalidInputError(
-            f"best_known of {raw.attrs['origin']} must be as good as the best {what} "
-            f"in the table, and finite, but target {name} has best_known "
-            f"{float(sign * values[t])!r} and a {what} of {float(sign * top[t])!r}. "
-            "Correct the row best_known, or leave it out: the best of the table is "
-            "taken then."
+            f"best_known of {matrix.origin} must be as good as the best {what} "
+            f"in the table, and finite, but target {names[t] if names else t!r} has "
+            f"best_known {float(sign * known[t])!r} and a {what} of "
+            f"{float(sign * top[t])!r}. Correct best_known, or leave it out: the best "
+            "of the table is taken then."
         )
-    kind = str(raw.attrs.get("best_known_kind", "given"))
-    return table.assign(best_known=("target", values)).assign_attrs(
-        best_known_kind=kind
-    )
 
 
-def _selected(table: xr.Dataset, origin: str, choices: Choices) -> xr.Dataset:
+def _selected(table: xr.Dataset, matrix: Matrix, choices: Choices) -> xr.Dataset:
     """Return the table with the targets that the user wants, of all that were read."""
-    wanted = choices.targets
-    if wanted is None and not choices.ignore:
+    targets, origin = matrix.names["target"], matrix.origin
+    if choices.targets is None and not choices.ignore:
         return table
-    if "target" not in table.coords:
+    if targets is None:
         raise InvalidInputError(
             f"Targets can be chosen only by name, but those of {origin} have none."
         )
+    check_known(choices, [*matrix.columns, *targets], origin)
     keep = [
         t
-        for t, name in enumerate(table["target"].values)
-        if name not in choices.ignore and (wanted is None or name in wanted)
+        for t, name in enumerate(targets)
+        if name not in choices.ignore
+        if choices.targets is None or name in choices.targets
     ]
     if not keep:
         raise InvalidInputError(f"No target of {origin} is left.")
     return table.isel(target=keep)
 
 
-def _contexts_from(
-    contexts: Frame,
-    raw: xr.Dataset,
-    spaces: Mapping[str, Space | None],
-    names: Mapping[str, list[str] | None],
-) -> dict[str, Space | None]:
-    """Contexts of sources and targets from a second frame; see `read_matrix`."""
-    origin = contexts.origin
-    if spaces["target"] is not None:
+def _take_contexts(matrix: Matrix, frame: pd.DataFrame, origin: str) -> None:
+    """Give sources and targets the contexts of a second table; see `read_matrix`."""
+    if matrix.spaces["target"] is not None:
         raise InvalidInputError(
             f"The targets have contexts already, and {origin} gives them again."
         )
+    names = frame.columns.tolist()
     by = ("target", "source", "context", "name")
-    column = next((n for n in by if n in contexts.names), None)
-    labels = contexts.labels(column) if column else None
+    column = next((name for name in by if name in names), None)
+    is_index = names[0] == "" and len(names) > 1
     places = [
-        i
-        for i, name in enumerate(contexts.names)
-        if name != column and (name or i >= contexts.n_index)
+        i for i, n in enumerate(names) if n != column and not (is_index and i == 0)
     ]
-    unnamed = [i + 1 for i in places if not contexts.names[i]]
-    if not places or unnamed or not contexts.n_rows:
+    odd = [names[i] for i in places if not names[i] or is_number(names[i])]
+    if not places or odd or not len(frame):
         raise InvalidInputError(
-            f"{origin} must have a column per context axis, with its name, and a row "
-            "per target, but "
-            + (f"column {unnamed[0]} has no name." if unnamed else "has none.")
+            f"{origin} must have a column per context axis, with a name that is no "
+            f"number, and a row per target, but has the columns {', '.join(names)} and "
+            f"{len(frame)} rows."
         )
-    points = contexts.contexts(places)
-    place_of: dict[str, int] = {}
-    for place, name in enumerate(labels or ()):
-        if place_of.setdefault(name, place) != place:
-            raise InvalidInputError(f"{origin} names {name!r} more than once.")
-
-    def pick(dim: str) -> Points | None:
-        if labels is None:
-            return points if raw.sizes[dim] == points.size else None
-        wanted = names[dim]
-        if wanted is None or any(name not in place_of for name in wanted):
-            return None
-        return Points(points.names, points.points[[place_of[name] for name in wanted]])
-
-    targets = pick("target")
-    if targets is None and labels is None:
-        raise InvalidInputError(
-            f"{origin} must have one row per target, but there are "
-            f"{raw.sizes['target']} targets and {points.size} rows."
-        )
-    if targets is None:
-        lost = [n for n in names["target"] or () if n not in place_of]
+    points = contexts_in(frame, places, origin)
+    if column is None:
+        for dim, n in (
+            ("source", len(matrix.cells)),
+            ("target", matrix.cells.shape[2]),
+        ):
+            if points.size == n and matrix.spaces[dim] is None:
+                matrix.spaces[dim] = points
+        if matrix.spaces["target"] is None:
+            raise InvalidInputError(
+                f"{origin} must have one row per target, but there are "
+                f"{matrix.cells.shape[2]} targets and {points.size} rows."
+            )
+        return
+    labels = list(map(label, frame[column]))
+    row_of = {name: row for row, name in enumerate(labels)}
+    if len(row_of) < len(labels):
+        twice = next(name for row, name in enumerate(labels) if row_of[name] != row)
+        raise InvalidInputError(f"{origin} names {twice!r} more than once.")
+    for dim in ("source", "target"):
+        wanted = matrix.names[dim] or []
+        if matrix.spaces[dim] is None and wanted and set(wanted) <= set(labels):
+            rows = [row_of[name] for name in wanted]
+            matrix.spaces[dim] = Points(points.names, points.points[rows])
+    if matrix.spaces["target"] is None:
+        lost = [n for n in matrix.names["target"] or () if n not in row_of]
         which = f"target {lost[0]!r} is not in it" if lost else "targets have no names"
         raise InvalidInputError(
             f"{origin} must name every target in its column {column!r}, but {which}."
         )
-    return {"source": spaces["source"] or pick("source"), "target": targets}

@@ -1,17 +1,14 @@
-"""Tables as text: pandas reads CSV and TSV.
+"""CSV and TSV files: pandas reads the cells, one rule finds the names of columns.
 
-Commas separate the cells of a file, tabs those of a `.tsv` file; numbers have decimal
-points, and the text is UTF-8. What is written otherwise is refused with the keyword to
-state: `sep=";"`, `decimal=","`, `encoding="utf-16"`.
-
-A column of numbers becomes an array; every other column, and every column that may
-hold names, stays text.
+Commas separate the cells of a `.csv` file, tabs those of a `.tsv` file; numbers have
+decimal points, and the text is UTF-8. What is written otherwise is refused with the
+keyword to state: `sep=";"`, `decimal=","`, `encoding="utf-16"`.
 """
 
 import csv
 import io
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,24 +16,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from taskspace._util.files import check_file
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io.frame import (
-    Column,
-    Frame,
+from taskspace.performance.io.cells import (
+    check_column_names,
     first_row_is_names,
+    is_blank,
     is_number,
-    may_hold_names,
+    label,
 )
-from taskspace.performance.io.limits import check_file
 
 # A byte of text becomes a string of its own in the worst case, of 50 bytes and more;
 # a cell of a usual matrix has ten characters.
 TEXT_FACTOR = 8
 
 DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?\s*")
-
-# Names that a spreadsheet would take for a formula are written with an apostrophe.
-FORMULA = re.compile(r"'+[=+\-@\t\r]")
 
 BLANK = re.compile(rb"\s*+\Z")
 
@@ -53,7 +47,8 @@ EXACT: dict[str, Any] = (
 MAX_COLUMNS = 100_000
 """Columns that a text file may have; each takes a tenth of a millisecond."""
 
-ADVICE = "Say which with --read header or --read 'header=false'."
+NAME_COLUMNS = {"source", "policy", "target", "context", "name"}
+"""Columns whose cells are names, and so stay as they are written."""
 
 
 def read_text(
@@ -65,55 +60,53 @@ def read_text(
     sep: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
-    advice: str = ADVICE,
-) -> Frame:
-    """Return the cells of a CSV or TSV file.
+) -> pd.DataFrame:
+    """Return the cells of a CSV or TSV file, with line numbers as the index.
+
+    A column of numbers has a type of numbers; every other column, the first one and
+    every column of names has the texts of its cells, NaN where empty.
 
     Args:
         path: the file.
         header: whether the first row holds names; None to find out.
         may_be_empty: whether cells of the matrix may be empty.
         texts: names of columns that hold names, beside those that always do.
-        sep: what separates cells; by its name a comma or a tab.
+        sep: what separates cells; by the file's name a comma or a tab.
         decimal: the decimal sign, `"."` or `","`; None for a point, and then cells
             like `1,5` where names may stand are refused.
         encoding: of the text; UTF-8 if left out.
-        advice: what to do where it cannot be told whether the first row holds names.
+
+    Returns:
+        The cells; columns are called by their names, or `""` without a header.
     """
     text = _Text(path, sep, decimal, encoding)
-    names = [_unescaped(cell.strip()) for cell in text.first]
-    words = [text.meaning(cell).strip() for cell in text.first]
-    kept = {j for j, name in enumerate(names) if may_hold_names(name) or name in texts}
+    names = [cell.strip() for cell in text.first]
+    words = [text.meaning(name) for name in names]
     if header is None:
         header = first_row_is_names(words)
-    columns = text.columns({0} if header is False else {0, *kept}, header is False)
+    with_names = {
+        j for j, name in enumerate(names) if name in NAME_COLUMNS or name in texts
+    }
+    frame = text.cells({0} if header is False else {0, *with_names}, header is False)
     if decimal is None:
-        _refuse_decimal_commas(path, [*text.first, *columns[0]])
+        _refuse_decimal_commas(path, [*text.first, *frame[0].unique()])
     if header is None:
-        header = first_row_is_names(words, columns[0], may_be_empty)
+        header = first_row_is_names(words, frame[0], may_be_empty)
         if header is None:
-            some = ", ".join(cell.strip() for cell in text.first[:4])
+            some = ", ".join(names[:4])
             raise InvalidInputError(
                 f"Row {text.line} of {path} ({some}{', …' * (len(names) > 4)}) may "
-                f"hold names of columns or numbers of the matrix. {advice}"
+                "hold names of columns or numbers of the matrix. Say which with --read "
+                "header or --read 'header=false'."
             )
         if not header:
-            columns = text.columns({0}, True)
-    return Frame(
-        columns=columns,
-        names=names if header else [""] * len(names),
-        origin=str(path),
-        row=lambda row: f"row {text.lines[row + header]}",
-        # pandas writes an index without a name as a first column without one.
-        n_index=int(header and len(names) > 1 and names[0] in ("", "Unnamed: 0")),
-    )
+            frame = text.cells({0}, True)
+    frame.columns = pd.Index(names if header else [""] * len(names), dtype=object)
+    check_column_names(frame, str(path))
+    return frame
 
 
-def _unescaped(cell: str) -> str:
-    return cell[1:] if FORMULA.match(cell) else cell
-
-
-def _refuse_decimal_commas(path: Path, cells: Collection[Any]) -> None:
+def _refuse_decimal_commas(path: Path, cells: Iterable[Any]) -> None:
     """Refuse numbers that would be taken for names because of their commas."""
     for cell in cells:
         if isinstance(cell, str) and DECIMAL_COMMA.fullmatch(cell):
@@ -188,8 +181,8 @@ class _Text:
         point = cell.replace(",", ".")
         return point if is_number(point) else cell
 
-    def columns(self, as_text: Collection[int], with_first: bool) -> list[Column]:
-        """Return columns of numbers and of text; rows of blank cells are left out.
+    def cells(self, as_text: Collection[int], with_first: bool) -> pd.DataFrame:
+        """Return the rows that are not blank, by their lines.
 
         Args:
             as_text: columns that stay text even if they hold numbers.
@@ -197,41 +190,34 @@ class _Text:
         """
         begin = 0 if with_first else self.end
         if BLANK.match(self.data, begin):
-            return [[] for _ in self.first]
-        frame = self._parsed(begin, dtype=dict.fromkeys(as_text, object))
-        columns = self._typed(frame, begin, as_text)
-        blank = np.ones(len(frame), bool)
-        for cells in columns:
-            if isinstance(cells, list):
-                blank &= [not cell.strip() for cell in cells]
-            else:
-                blank &= np.isnan(cells)
-            if not blank.any():
-                break
+            return pd.DataFrame(columns=range(len(self.first)))
+        frame = self._parsed(begin, as_text)
+        if odd := self._not_as_written(frame, as_text):
+            frame = self._parsed(begin, {*as_text, *odd})
+        empty = np.flatnonzero(is_blank(frame[0]))
+        blank = [row for row in empty if not any(map(label, frame.iloc[row]))]
         # pandas fills short rows up with empty cells, and a quote may hold many lines.
-        last = columns[-1]
-        is_short = "" in last if isinstance(last, list) else np.isnan(last).any()
+        is_short = is_blank(frame.iloc[:, -1]).any()
         n_lines = self.data.count(b"\n", begin) + (not self.data.endswith(b"\n"))
-        if is_short or blank.any() or n_lines != len(frame):
-            n_rows = len(self.lines) - (not with_first)
-            if n_rows != len(frame) - blank.sum():
+        lines: Any = np.arange(len(frame)) + self.line + (not with_first)
+        if is_short or blank or n_lines != len(frame):
+            lines = self.lines[not with_first :]
+            if len(lines) != len(frame) - len(blank):
                 raise self._odd()
-        if len(columns) != len(self.first):
+        if frame.shape[1] != len(self.first):
             assert self.lines  # says which row has another width
             raise self._odd()
-        if blank.any():
-            keep = np.flatnonzero(~blank)
-            columns = [
-                [cells[row] for row in keep] if isinstance(cells, list) else cells[keep]
-                for cells in columns
-            ]
-        return columns
+        if self.decimal == ",":
+            self._read_commas(frame, as_text)
+        frame = frame.drop(index=blank) if blank else frame
+        frame.index = pd.Index(lines)
+        return frame
 
-    def _parsed(self, begin: int, **options: Any) -> pd.DataFrame:
+    def _parsed(self, begin: int, as_text: Collection[int]) -> pd.DataFrame:
         stream = io.BytesIO(self.data)
         stream.seek(begin)
         try:
-            return pd.read_csv(
+            frame = pd.read_csv(
                 stream,
                 sep=self.sep,
                 decimal=self.decimal,
@@ -239,46 +225,44 @@ class _Text:
                 keep_default_na=False,
                 na_values=[""],
                 low_memory=False,
+                dtype=dict.fromkeys(as_text, object),
                 **EXACT,
-                **options,
             )
         except pd.errors.ParserError as error:
             assert self.lines  # says which row is too long, where one is
             raise self._odd() from error
+        return frame.copy()  # with all columns of one type in one array
 
-    def _typed(
-        self, frame: pd.DataFrame, begin: int, as_text: Collection[int]
-    ) -> list[Column]:
-        """Columns as numbers where they hold nothing else, as text elsewhere."""
+    def _not_as_written(
+        self, frame: pd.DataFrame, as_text: Collection[int]
+    ) -> list[int]:
+        """Return columns of truth values, and of numbers beyond the range of floats."""
         kinds = [dtype.kind for dtype in frame.dtypes]
-        plain = [
-            j for j, kind in enumerate(kinds) if kind in "fiu" and j not in as_text
+        truths = [
+            j
+            for j, kind in enumerate(kinds)
+            if kind not in "fiu" and j not in as_text
+            if pd.api.types.infer_dtype(frame[j], skipna=True) == "boolean"
         ]
-        values = frame[plain].to_numpy(np.float64)
-        columns: dict[int, Column] = dict(zip(plain, values.T, strict=True))
-        endless = np.isinf(values).any(axis=0)
-        if endless.any() and MAY_OVERFLOW.search(self.data):
-            for j in np.flatnonzero(endless):
-                del columns[plain[j]]
-        # Words, truth values, numbers of many digits: as they are written.
-        again = [j for j in range(len(kinds)) if j not in columns and j not in as_text]
-        texts = self._parsed(begin, dtype=object, usecols=again) if again else frame
-        for place in set(range(len(kinds))) - set(columns):
-            column = (frame if place in as_text else texts)[place]
-            number, cells = pd.factorize(column)
-            words = [_unescaped(self.meaning(cell)) for cell in cells]
-            if self.decimal == ",":
-                self._refuse_points(cells)
-            columns[place] = np.array([*words, ""], object)[number].tolist()
-        return [columns[place] for place in range(len(kinds))]
+        plain = np.array([j for j, kind in enumerate(kinds) if kind == "f"], int)
+        endless = plain[np.isinf(frame[plain].to_numpy()).any(axis=0)]
+        if len(endless) and MAY_OVERFLOW.search(self.data):
+            return [*truths, *endless.tolist()]
+        return truths
 
-    def _refuse_points(self, cells: Collection[str]) -> None:
-        for cell in cells:
-            if "." in cell and is_number(cell):
-                raise InvalidInputError(
-                    f"Numbers of {self.path} must have decimal commas, as you said, "
-                    f"but {cell.strip()!r} has a point."
-                )
+    def _read_commas(self, frame: pd.DataFrame, as_text: Collection[int]) -> None:
+        """Write decimal points into columns of text; refuse those that are there."""
+        for j, dtype in frame.dtypes.items():
+            if dtype.kind in "fiu":
+                continue
+            cells = frame[j].astype(object)
+            for cell in cells:
+                if j not in as_text and "." in str(cell) and is_number(str(cell)):
+                    raise InvalidInputError(
+                        f"Numbers of {self.path} must have decimal commas, as you "
+                        f"said, but {cell.strip()!r} has a point."
+                    )
+            frame[j] = cells.map(self.meaning, na_action="ignore")
 
     @cached_property
     def lines(self) -> list[int]:
@@ -314,18 +298,14 @@ def _utf8(path: Path, encoding: str | None) -> bytes:
     try:
         if encoding is not None or not data.isascii():
             data = data.decode(encoding or "utf-8-sig").removeprefix("\ufeff").encode()
-    except (UnicodeDecodeError, LookupError) as error:
+        if b"\0" in data:
+            raise ValueError("it holds a zero byte")
+    except (ValueError, LookupError) as error:
         raise InvalidInputError(
             f"{path} must be text in {encoding or 'UTF-8'}, but: {error}. Save it "
             "as UTF-8, or say of a matrix how it is written, e.g. --read "
             "'encoding=\"utf-16\"' or --read 'encoding=\"latin-1\"'."
         ) from error
-    if b"\0" in data:
-        raise InvalidInputError(
-            f"{path} must be text in {encoding or 'UTF-8'}, but holds a zero byte. "
-            "Save it as UTF-8, or say of a matrix how it is written, e.g. --read "
-            "'encoding=\"utf-16-le\"'."
-        )
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return data
