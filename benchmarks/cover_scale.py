@@ -42,7 +42,7 @@ def disc_sets(side, seed=0):
     n_runs = _disc_runs(side, radii, none, none, offsets, False)
     starts, stops = np.empty(n_runs, np.int32), np.empty(n_runs, np.int32)
     _disc_runs(side, radii, starts, stops, offsets, True)
-    return TargetSets.from_runs(offsets, starts, stops, side * side)
+    return TargetSets(offsets, starts, stops, side * side)
 
 
 def main():

@@ -163,8 +163,7 @@ class Criterion(ABC):
         Returns:
             None where the loss has no such form: then it is compared in floats.
         """
-        del scores, reference, number
-        return None
+        return (reference - scores, number(1.0)) if self.is_difference else None
 
     def decimal_loss(self, scores: Array, reference: Array) -> Array:
         """Return the loss where each float stands for its shortest decimal.
@@ -390,12 +389,6 @@ class Signed(Criterion):
         with np.errstate(invalid="ignore"):
             return np.where(scores == reference, 0.0, reference - scores)
 
-    def quotient(
-        self, scores: Any, reference: Any, number: Callable[[float], Any]
-    ) -> tuple[Any, Any]:
-        """Return the difference, over 1."""
-        return reference - scores, number(1.0)
-
     def clause(self, epsilon: float) -> str:
         """Return what is true of a context that is served within `epsilon`."""
         return f"loses at most {self._said(epsilon)} against the source's own score"
@@ -418,12 +411,6 @@ class Regret(Criterion):
             reference: best known J there.
         """
         return difference(scores, reference)
-
-    def quotient(
-        self, scores: Any, reference: Any, number: Callable[[float], Any]
-    ) -> tuple[Any, Any]:
-        """Return the difference, over 1."""
-        return reference - scores, number(1.0)
 
     def clause(self, epsilon: float) -> str:
         """Return what is true of a context that is served within `epsilon`."""

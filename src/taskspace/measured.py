@@ -127,24 +127,6 @@ class ErrorBounds:
         axes = [(name, axis) for name, axis in axes if axis.amount > 0]
         return cls(tuple(axes)) if axes else None
 
-    @classmethod
-    def parse(cls, text: str) -> "ErrorBounds | None":
-        """Return the error that a text such as `speed=5%,mass=20` states.
-
-        Args:
-            text: one `axis=number` or `axis=percent%` per axis, with commas between.
-        """
-        parts = [part.partition("=") for part in text.split(",") if part.strip()]
-        names = [name.strip() for name, _, _ in parts]
-        if not all(name.strip() and value.strip() for name, _, value in parts):
-            raise InvalidInputError(
-                f"An error must be written as axis=5%,axis=20, but got {text!r}."
-            )
-        if len(set(names)) < len(names):
-            raise InvalidInputError(f"Every axis must be named once, but got {text!r}.")
-        values = [value.strip() for _, _, value in parts]
-        return cls.of(dict(zip(names, values, strict=True)))
-
     @property
     def text(self) -> str:
         """The error as questions write it, e.g. `speed=5 %, mass=20`."""
@@ -161,7 +143,7 @@ class ErrorBounds:
 
     @property
     def typed(self) -> str:
-        """The error as a command takes it, which `parse` reads."""
+        """The error without blanks, for keys."""
         return ",".join(f"{name}={axis.plain}" for name, axis in self.axes)
 
     def to_dict(self) -> dict[str, float | str]:

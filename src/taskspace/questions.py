@@ -642,21 +642,11 @@ class Question:
         """Return the question that `to_dict` wrote.
 
         Args:
-            values: plain values; all but the text are ignored. Files of 0.2 have the
-                parts instead.
+            values: plain values; all but the text are ignored.
         """
-        if "ask" in values:
-            demands, error = read_question(str(values["ask"]), is_saved=True)
-            first, *also = [cls(d.rule, d.judge, epsilon=d.epsilon) for d in demands]
-            return first._but(also=also, error=error)
-        return cls(
-            values["criterion"],
-            values.get("judge", "worst"),
-            epsilon=values["epsilon"],
-            error=values.get("error"),
-            measure=values.get("measure", ""),
-            also=[cls.from_dict(each) for each in values.get("also", ())],
-        )
+        demands, error = read_question(str(values.get("ask", "")), is_saved=True)
+        first, *also = [cls(d.rule, d.judge, epsilon=d.epsilon) for d in demands]
+        return first._but(also=also, error=error)
 
 
 def as_question(asked: Any, *, needs_bound: bool = True) -> Question:

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from taskspace._util.clock import Clock
-from taskspace._util.compiling import compilations_told, compiled_seconds
+from taskspace._util.clock import Clock, compilations_told, compiled_seconds
 
 MODULE = """
 from numba import njit

@@ -142,13 +142,3 @@ def test_a_word_above_numbers_is_told_where_no_row_holds_names(tmp_path):
     path.write_text("1,a\n2,3.5\n4,5.5\n")
     message = refused(path, header=False, row_names=False)
     assert "row 1, column 2 holds 'a'" in message
-
-
-@pytest.mark.parametrize("sep", [";", "\t"])
-def test_decimal_commas(tmp_path, sep):
-    path = tmp_path / "m.csv"
-    rows = [["name", "a", "b", "c"], ["p", "1,5", "2", "x,y"], ["q", "-3", "0,25", "-"]]
-    path.write_text("\n".join(map(sep.join, rows)))
-    frame = read_text(path, sep=sep, decimal=",")
-    assert numbers(frame, [1, 2], "m").tolist() == [[1.5, 2.0], [-3, 0.25]]
-    assert frame["c"].tolist() == ["x,y", "-"]

@@ -119,7 +119,7 @@ def test_questions_with_errors_are_plain_values():
     question = ts.Question("ratio", epsilon=0.1, error={"speed": "5%", "mass": 20.0})
     assert ts.Question.from_dict(question.to_dict()) == question
     assert "speed ± 5 %, mass ± 20" in question.statement
-    assert question.error == ErrorBounds.parse("speed=5%, mass=20")
+    assert question.error == ErrorBounds.of({"speed": "5%", "mass": 20})
     assert question.measured_with(None) == ts.Question("ratio", epsilon=0.1)
     assert question.error.times(0.5) == ErrorBounds.of({"speed": "2.5%", "mass": 10})
 

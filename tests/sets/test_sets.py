@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from taskspace.errors import InvalidInputError
-from taskspace.sets import TargetSets, pack
+from taskspace.sets import pack
 from tests.cover.cover_problems import blobs
 
 matrices = npst.arrays(
@@ -27,7 +27,6 @@ def test_sets_agree_with_the_boolean_matrix(matrix, data):
     np.testing.assert_array_equal(sets.coverable, matrix.any(0))
     np.testing.assert_array_equal(sets.inverse.to_bool(), matrix.T)
     assert pack(sets.words, n_targets=m) == sets
-    assert TargetSets.from_runs(*sets.arrays, m) == sets
     chosen = data.draw(st.lists(st.integers(0, n - 1), max_size=5)) if n else []
     chosen = np.array(chosen, np.int64)
     np.testing.assert_array_equal(sets.union(chosen), matrix[chosen].any(0))
@@ -77,9 +76,6 @@ def test_bits_are_made_where_they_are_smaller():
         (lambda: pack([np.ones((1, 2), bool), np.ones((1, 3), bool)]), "2 targets"),
         (lambda: pack(np.ones((2, 2), bool)).union([2]), "0 <= source < 2"),
         (lambda: pack(np.ones((2, 2), bool)).subset([0.5]), "list of integers"),
-        (lambda: TargetSets.from_runs([0, 2], [0, 1], [1, 2], 5), "not touching"),
-        (lambda: TargetSets.from_runs([0, 1], [3], [7], 5), "within"),
-        (lambda: TargetSets.from_runs([0, 2], [0], [1], 5), "ascending"),
     ],
 )
 def test_bad_input_is_refused(call, message):

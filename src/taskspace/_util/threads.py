@@ -1,10 +1,12 @@
-"""Threads for compiled kernels that release the interpreter lock."""
+"""Threads for compiled kernels, and worker processes that end with their parent."""
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-
-import numba
 
 
 def over_rows(
@@ -20,6 +22,8 @@ def over_rows(
         n_rows: how many rows there are.
         in_threads: False where the work is too little to start threads for.
     """
+    import numba  # worker processes of other kinds need none of it
+
     n_threads = min(numba.get_num_threads(), n_rows) if in_threads else 1
     if n_threads <= 1:
         kernel(0, n_rows)
@@ -30,3 +34,19 @@ def over_rows(
     with ThreadPoolExecutor(n_threads) as pool:
         for done in [pool.submit(kernel, a, b) for a, b in pairwise(edges)]:
             done.result()
+
+
+def follow_parent(parent: int) -> None:
+    """In a worker: leave Ctrl-C to the parent, and end when it ends, however it ends.
+
+    Args:
+        parent: its process number.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -27,7 +27,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from taskspace._util.compiling import compilations_told
+from taskspace._util.clock import compilations_told
 from taskspace._util.files import plain
 from taskspace.errors import InvalidInputError
 from taskspace.progress import Progress

@@ -147,8 +147,7 @@ def load_numbers(
     """
     if not path.is_file():
         raise InvalidInputError(f"{path} must be a file of numbers, one per {kind}.")
-    sep = "\t" if path.suffix == ".tsv" else ","
-    frame = read_text(path, header=False, sep=sep, decimal=".").map(label)
+    frame = read_text(path, header=False).map(label)
     frame = frame.iloc[len(frame) == size + 1 :]  # names of the columns
     if frame.shape[1] not in (1, 2) or len(frame) != size:
         raise InvalidInputError(

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util.files import plain
-from taskspace._util.records import read_record
+from taskspace._util.files import plain, read_record
 from taskspace.deploy.base import Guarantee
 from taskspace.deploy.policies import PolicyLibrary
 from taskspace.deploy.regions import REGION_KINDS

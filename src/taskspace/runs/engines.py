@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pickle import PicklingError
 from typing import Any, final
 
-from taskspace._util.processes import follow_parent
+from taskspace._util.threads import follow_parent
 from taskspace.errors import MissingExtraError, RunStoreError
 
 

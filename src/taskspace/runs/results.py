@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 import xarray as xr
 
-from taskspace._util.files import plain, read_sealed, write_sealed
-from taskspace._util.records import read_record
+from taskspace._util.files import plain, read_record, read_sealed, write_sealed
 from taskspace.cover.cover import Cover
 from taskspace.cover.curve import CoverageCurve, coverage_curve
 from taskspace.cover.methods import METHODS, find_cover

@@ -6,7 +6,7 @@ On a grid a tolerance set is a blob, so a few dozen runs hold thousands of targe
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Self, final
+from typing import Any, Final, final
 
 import numba
 import numpy as np
@@ -52,39 +52,6 @@ class TargetSets:
     n_targets: int
     losses: LossRow | None = None
     question: Any = None
-
-    @classmethod
-    def from_runs(
-        cls, offsets: ArrayLike, starts: ArrayLike, stops: ArrayLike, n_targets: int
-    ) -> Self:
-        """Return sets of runs that were found elsewhere; check their order.
-
-        Args:
-            offsets: where the runs of each source begin, and the last ones end.
-            starts: first target of each run.
-            stops: target after the last one of each run.
-            n_targets: number of targets.
-        """
-        offsets = np.asarray(offsets, np.int64)
-        starts, stops = np.asarray(starts, np.int32), np.asarray(stops, np.int32)
-        fits = (
-            offsets.ndim == starts.ndim == stops.ndim == 1
-            and len(offsets) > 0
-            and offsets[0] == 0
-            and len(starts) == len(stops) == offsets[-1]
-            and bool((np.diff(offsets) >= 0).all())
-            and bool((starts < stops).all())
-        )
-        if fits:
-            lowest = np.append(-1, stops)[: len(starts)]  # end of the run before
-            lowest[offsets[:-1][offsets[:-1] < len(starts)]] = -1
-            fits = bool((starts > lowest).all() and (stops <= n_targets).all())
-        if not fits:
-            raise InvalidInputError(
-                "Runs must be ascending, not empty, not touching and within "
-                f"[0, {n_targets}) for every source. ts.sets.pack makes such runs."
-            )
-        return cls(offsets, starts, stops, n_targets)
 
     @property
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util.processes import follow_parent
+from taskspace._util.threads import follow_parent
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.policies import Policy
 from taskspace.systems.base import ContextAxis, System

@@ -176,7 +176,7 @@ def _no_number(
     elif is_empty(cell):
         advice = "--read 'missing=\"not served\"' takes it for a failure."
     elif re.search("[0-9],[0-9]", cell):
-        advice = "If commas are decimal signs, say --read 'decimal=\",\"'."
+        advice = "pandas reads decimal commas: pd.read_csv(FILE, decimal=',')."
     elif place == 0:
         advice = "If the first column holds names, say --read row_names."
     else:

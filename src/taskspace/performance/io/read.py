@@ -58,9 +58,6 @@ def read_matrix(
     header: bool | None = None,
     row_names: bool | None = None,
     long: Sequence[str] | None = None,
-    sep: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
 ) -> xr.Dataset:
     """Return a performance table from a transfer matrix in a file.
 
@@ -82,10 +79,6 @@ def read_matrix(
         row_names: whether the first column holds names of rows, likewise.
         long: which columns of a table with one row per run are its source, target,
             value and, if wanted, policy; runs of the same cell are averaged.
-        sep: what separates the cells of a text file, if not a comma (`.csv`) or a tab
-            (`.tsv`), e.g. `";"`.
-        decimal: the decimal sign of a text file, if not a point: `","`.
-        encoding: of a text file, if not UTF-8, e.g. `"utf-16"` or `"latin-1"`.
 
     Returns:
         The table. Its attribute `read_as` says what was taken for names, and `notes`
@@ -100,10 +93,9 @@ def read_matrix(
             "ts.study_from, e.g. ts.study_from(pd.read_parquet(...))."
         )
     choices = _choices(targets, ignore, missing, row_names, long)
-    text = {"sep": sep, "decimal": decimal, "encoding": encoding}
     second = None
     if contexts is not None:
-        second = _reading(Path(contexts), lambda p: read_text(p, header=True, **text))
+        second = _reading(Path(contexts), lambda file: read_text(file, header=True))
     if suffix in TEXT_SUFFIXES:
         _check_truth("header", header)
         frame = _reading(
@@ -113,12 +105,11 @@ def read_matrix(
                 header=True if long is not None else header,
                 may_be_empty=choices.may_be_empty,
                 texts=[*(long or ())[:2], *(long or ())[3:]],
-                **text,
             ),
         )
         matrix = matrix_of_frame(frame, str(path), choices)
     else:
-        stated = {**text, "header": header, "row_names": row_names, "long": long}
+        stated = {"header": header, "row_names": row_names, "long": long}
         for name, value in stated.items():
             if value is not None:
                 raise InvalidInputError(

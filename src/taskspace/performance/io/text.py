@@ -1,14 +1,14 @@
 """CSV and TSV files: pandas reads the cells, one rule finds the names of columns.
 
 Commas separate the cells of a `.csv` file, tabs those of a `.tsv` file; numbers have
-decimal points, and the text is UTF-8. What is written otherwise is refused with the
-keyword to state: `sep=";"`, `decimal=","`, `encoding="utf-16"`.
+decimal points, and the text is UTF-8. What is written otherwise is refused: pandas
+reads it, and `ts.study_from` takes the frame.
 """
 
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from taskspace.performance.io.cells import (
     check_column_names,
     first_row_is_names,
     is_blank,
-    is_number,
     label,
 )
 
@@ -44,6 +43,8 @@ EXACT: dict[str, Any] = (
     else {}
 )
 
+PANDAS = "Read it with pandas: ts.study_from(pd.read_csv(FILE, {}))."
+
 MAX_COLUMNS = 100_000
 """Columns that a text file may have; each takes a tenth of a millisecond."""
 
@@ -57,9 +58,6 @@ def read_text(
     header: bool | None = None,
     may_be_empty: bool = False,
     texts: Collection[str] = (),
-    sep: str | None = None,
-    decimal: str | None = None,
-    encoding: str | None = None,
 ) -> pd.DataFrame:
     """Return the cells of a CSV or TSV file, with line numbers as the index.
 
@@ -71,27 +69,27 @@ def read_text(
         header: whether the first row holds names; None to find out.
         may_be_empty: whether cells of the matrix may be empty.
         texts: names of columns that hold names, beside those that always do.
-        sep: what separates cells; by the file's name a comma or a tab.
-        decimal: the decimal sign, `"."` or `","`; None for a point, and then cells
-            like `1,5` where names may stand are refused.
-        encoding: of the text; UTF-8 if left out.
 
     Returns:
         The cells; columns are called by their names, or `""` without a header.
     """
-    text = _Text(path, sep, decimal, encoding)
+    text = _Text(path)
     names = [cell.strip() for cell in text.first]
-    words = [text.meaning(name) for name in names]
     if header is None:
-        header = first_row_is_names(words)
+        header = first_row_is_names(names)
     with_names = {
         j for j, name in enumerate(names) if name in NAME_COLUMNS or name in texts
     }
     frame = text.cells({0} if header is False else {0, *with_names}, header is False)
-    if decimal is None:
-        _refuse_decimal_commas(path, [*text.first, *frame[0].unique()])
+    for cell in [*text.first, *frame[0].unique()]:
+        if isinstance(cell, str) and DECIMAL_COMMA.fullmatch(cell):
+            some = "sep=';', decimal=','"
+            raise InvalidInputError(
+                f"{cell.strip()!r} in {path} may be a number with a decimal comma or "
+                f"a name. {PANDAS.format(some)}"
+            )
     if header is None:
-        header = first_row_is_names(words, frame[0], may_be_empty)
+        header = first_row_is_names(names, frame[0], may_be_empty)
         if header is None:
             some = ", ".join(names[:4])
             raise InvalidInputError(
@@ -106,47 +104,19 @@ def read_text(
     return frame
 
 
-def _refuse_decimal_commas(path: Path, cells: Iterable[Any]) -> None:
-    """Refuse numbers that would be taken for names because of their commas."""
-    for cell in cells:
-        if isinstance(cell, str) and DECIMAL_COMMA.fullmatch(cell):
-            raise InvalidInputError(
-                f"{cell.strip()!r} in {path} may be a number with a decimal comma or "
-                "a name. Say --read 'decimal=\",\"' or --read 'decimal=\".\"'."
-            )
-
-
 class _Text:
     """A text file: its first row that is not blank, and what stands below it."""
 
-    def __init__(
-        self, path: Path, sep: str | None, decimal: str | None, encoding: str | None
-    ):
+    def __init__(self, path: Path):
         check_file(path, TEXT_FACTOR)
-        self.path, self.decimal = path, decimal or "."
-        usual = "\t" if path.suffix.lower() == ".tsv" else ","
-        self.sep = usual if sep is None else sep
-        if len(self.sep) != 1 or self.sep in '"\r\n' or self.decimal not in (".", ","):
-            raise InvalidInputError(
-                'sep must be one character and decimal must be "." or ",", but got '
-                f"{self.sep!r} and {self.decimal!r}."
-            )
-        if self.sep == self.decimal:
-            raise InvalidInputError(
-                f"In {path} {self.sep!r} cannot separate cells and be the decimal "
-                'sign. Say --read \'sep=";", decimal=","\' if semicolons do.'
-            )
-        self.data = _utf8(path, encoding)
+        self.path, self.data = path, _utf8(path)
+        self.sep = "\t" if path.suffix.lower() == ".tsv" else ","
         self.first, self.line, self.end = self._first_row()
-        other = next(
-            (m for m in ";\t,".replace(usual, "") if m in "".join(self.first)), ""
-        )
-        if sep is None and len(self.first) == 1 and other:
-            spelt = "\\t" if other == "\t" else other
+        others = [mark for mark in ";\t," if mark in "".join(self.first)]
+        if len(self.first) == 1 and others:
             raise InvalidInputError(
-                f"Cells of {path} must be separated by {usual!r}, but row {self.line} "
-                f"has none. Save it so, or say of a matrix what does, e.g. --read "
-                f'\'sep="{spelt}"\' (and decimal="," where numbers are written 1,5).'
+                f"Cells of {path} must be separated by {self.sep!r}, but row "
+                f"{self.line} has none. {PANDAS.format(f'sep={others[0]!r}')}"
             )
         if len(self.first) > MAX_COLUMNS:
             raise InvalidInputError(
@@ -169,17 +139,6 @@ class _Text:
                     end = self.data.find(b"\n", end) + 1 or len(self.data)
                 return row, reader.line_num, end
         raise InvalidInputError(f"{self.path} must hold a matrix, but is empty.")
-
-    def meaning(self, cell: str) -> str:
-        """Return a cell with a decimal point, where it has a decimal comma.
-
-        Args:
-            cell: its text.
-        """
-        if self.decimal == "." or "," not in cell or "." in cell:
-            return cell
-        point = cell.replace(",", ".")
-        return point if is_number(point) else cell
 
     def cells(self, as_text: Collection[int], with_first: bool) -> pd.DataFrame:
         """Return the rows that are not blank, by their lines.
@@ -207,8 +166,6 @@ class _Text:
         if frame.shape[1] != len(self.first):
             assert self.lines  # says which row has another width
             raise self._odd()
-        if self.decimal == ",":
-            self._read_commas(frame, as_text)
         frame = frame.drop(index=blank) if blank else frame
         frame.index = pd.Index(lines)
         return frame
@@ -220,7 +177,6 @@ class _Text:
             frame = pd.read_csv(
                 stream,
                 sep=self.sep,
-                decimal=self.decimal,
                 header=None,
                 keep_default_na=False,
                 na_values=[""],
@@ -250,20 +206,6 @@ class _Text:
             return [*truths, *endless.tolist()]
         return truths
 
-    def _read_commas(self, frame: pd.DataFrame, as_text: Collection[int]) -> None:
-        """Write decimal points into columns of text; refuse those that are there."""
-        for j, dtype in frame.dtypes.items():
-            if dtype.kind in "fiu":
-                continue
-            cells = frame[j].astype(object)
-            for cell in cells:
-                if j not in as_text and "." in str(cell) and is_number(str(cell)):
-                    raise InvalidInputError(
-                        f"Numbers of {self.path} must have decimal commas, as you "
-                        f"said, but {cell.strip()!r} has a point."
-                    )
-            frame[j] = cells.map(self.meaning, na_action="ignore")
-
     @cached_property
     def lines(self) -> list[int]:
         """The line of each row that is not blank; other widths are refused."""
@@ -292,19 +234,18 @@ class _Text:
         )
 
 
-def _utf8(path: Path, encoding: str | None) -> bytes:
+def _utf8(path: Path) -> bytes:
     """Return the text of a file in UTF-8; a line feed ends each line."""
     data = path.read_bytes()
     try:
-        if encoding is not None or not data.isascii():
-            data = data.decode(encoding or "utf-8-sig").removeprefix("\ufeff").encode()
+        if not data.isascii():
+            data = data.decode("utf-8-sig").encode()
         if b"\0" in data:
             raise ValueError("it holds a zero byte")
-    except (ValueError, LookupError) as error:
+    except ValueError as error:
+        some = "encoding='utf-16'"
         raise InvalidInputError(
-            f"{path} must be text in {encoding or 'UTF-8'}, but: {error}. Save it "
-            "as UTF-8, or say of a matrix how it is written, e.g. --read "
-            "'encoding=\"utf-16\"' or --read 'encoding=\"latin-1\"'."
+            f"{path} must be text in UTF-8, but: {error}. {PANDAS.format(some)}"
         ) from error
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
