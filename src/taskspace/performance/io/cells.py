@@ -92,7 +92,7 @@ def is_empty(text: str) -> bool:
     return text.strip().lower() in EMPTY
 
 
-def is_blank(cells: pd.Series) -> NDArray[np.bool_]:
+def is_blank(cells: Any) -> NDArray[np.bool_]:
     """Return which cells hold nothing, or blanks alone.
 
     Args:

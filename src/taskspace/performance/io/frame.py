@@ -355,7 +355,7 @@ def _stated_columns(
     unused = [repr(name) for name in names if name and name not in long]
     notes = [f"Columns that are not used: {', '.join(unused[:8])}."] if unused else []
     ours = ["source", "target", "performance", "policy"][: len(long)]
-    return frame[list(long)].set_axis(ours, axis=1), notes
+    return frame.loc[:, list(long)].set_axis(ours, axis=1), notes
 
 
 def _check_long_columns(
