@@ -48,7 +48,7 @@ class Space(Protocol):
         ...
 
     def context(self, index: int) -> dict[str, float]:
-        """Return the context with this number, by name."""
+        """Return the context with this index, by name."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -250,7 +250,7 @@ class _Contexts:
     """What grids and lists of points have in common."""
 
     def context(self: Any, index: int) -> dict[str, float]:
-        """Return the context with this number, by name.
+        """Return the context with this index, by name.
 
         Args:
             index: its number, from 0.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def keep_kernels_somewhere() -> None:
-    """Name a folder for Numba's cache if it would find none, and fail, by itself.
+    """Give Numba a cache folder where it would find none and fail.
 
     Numba keeps compiled functions beside their source or in the user's cache; where
     neither can be written (a read-only installation and home) importing a kernel is an

@@ -62,7 +62,7 @@ class Clock:
 
     @property
     def wall_left(self) -> float:
-        """Wall-clock seconds in which what is left will be spent, as so far.
+        """Wall-clock seconds that the remaining processor seconds will take, at the rate so far.
 
         At most five times the processor seconds. For solvers that know no other clock.
         """
@@ -80,7 +80,7 @@ def compiled_seconds() -> float:
 
 @contextmanager
 def compilations_told(tell: Callable[[str, bool], None]) -> Iterator[None]:
-    """Tell when a kernel is compiled, and when that is done; not when it is loaded.
+    """Call back when a kernel starts and ends compiling; not when it is loaded.
 
     Args:
         tell: takes the name of the kernel, and whether it is compiled by now.

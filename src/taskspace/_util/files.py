@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, say when they were damaged, and fit."""
+"""Files: written whole or not at all, checked for damage, and no larger than memory."""
 
 import json
 import math
@@ -148,7 +148,7 @@ def write_sealed(path: Path, content: Any) -> None:
 
 
 def read_sealed(path: Path, kind: Any = Any) -> Any:
-    """Return the JSON value that `write_sealed` wrote, or a sentence.
+    """Return the JSON value that `write_sealed` wrote; raise if it is damaged.
 
     Args:
         path: the file.
@@ -183,7 +183,7 @@ def append_sealed(path: Path, *contents: Any) -> None:
 def read_sealed_lines(
     path: Path, kind: Any, *, until_damage: bool = False
 ) -> tuple[list[Any], list[str]]:
-    """Return the records of a file that lines are added to, and what is wrong with it.
+    """Return the records of a sealed log, and what is damaged in it.
 
     A last line that a kill cut short counts as not written.
 
@@ -244,7 +244,7 @@ def plain(
 
 
 def read_record(values: Any, kind: type[T], what: str, **given: Any) -> T:
-    """Return plain values as a record; refuse those of wrong types in a sentence.
+    """Return plain values as a record; refuse values of wrong types.
 
     Args:
         values: what a file holds: dicts, lists, texts and numbers. Keys that the

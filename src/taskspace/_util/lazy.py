@@ -1,4 +1,4 @@
-"""Things by name that are imported when they are first used.
+"""Names whose modules are imported when they are first used.
 
 Commands that need no physics stay light: JAX, for one, takes longer to load than a
 small matrix takes to cover.
@@ -46,7 +46,7 @@ def lazy_names(
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """Things by name, imported when they are first asked for.
+    """Registered objects by name, imported when they are first used.
 
     Args:
         homes: for each name `module:object`.

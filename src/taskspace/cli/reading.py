@@ -21,7 +21,7 @@ from taskspace.runs.opening import check_exists, is_run
 
 
 def own_question(path: Path, needs_bound: bool) -> Question:
-    """Return what the experiment of a run asks, and say so.
+    """Return the question of a run's experiment, and print it.
 
     Of several questions the worst policy's regret counts, else the first.
 
@@ -47,7 +47,7 @@ def own_question(path: Path, needs_bound: bool) -> Question:
 
 
 def _own_questions(path: Path) -> list[Question]:
-    """Return what the experiment of a run asks; nothing for other files."""
+    """Return the questions of a run's experiment; none for other files."""
     if is_run(path):
         from taskspace.runs.folder import RunFolder  # a matrix needs none of it
 
@@ -100,7 +100,7 @@ def _split_outside(text: str) -> list[str]:
 
 
 def place_of(word: str, names: Sequence[str] | None, size: int, kind: str) -> int:
-    """Return the number of a source or target that is called by its name or its number.
+    """Return the index of a source or target, given by its name or its index.
 
     Args:
         word: the name, or the number where no name is written so.
@@ -122,7 +122,7 @@ def place_of(word: str, names: Sequence[str] | None, size: int, kind: str) -> in
 def source_places(
     words: str | None, names: Sequence[str] | None, size: int
 ) -> list[int]:
-    """Return the sources that `a,b,3` calls by name or number.
+    """Return the indices of sources, given as `a,b,3` by name or index.
 
     Args:
         words: what the option holds; None for nothing.
@@ -148,7 +148,7 @@ def load_numbers(
     if not path.is_file():
         raise InvalidInputError(f"{path} must be a file of numbers, one per {kind}.")
     frame = read_text(path, header=False).map(label)
-    frame = frame.iloc[len(frame) == size + 1 :]  # names of the columns
+    frame = frame.iloc[int(len(frame) == size + 1) :]  # names of the columns
     if frame.shape[1] not in (1, 2) or len(frame) != size:
         raise InvalidInputError(
             f"{path} must hold one number for each of the {size} {kind}s, or a name "
@@ -178,7 +178,7 @@ def read_problem(
     costs: str | Path | None,
     weights: str | Path | None,
 ) -> CoverProblem:
-    """Return what is to be covered, with the costs and weights that files hold.
+    """Return the covering problem, with costs and weights from files.
 
     Args:
         study: what is known.

@@ -44,7 +44,7 @@ def _nothing() -> Any:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StudyParts:
-    """How the parts of a study are had, each when it is first used.
+    """Functions that give the parts of a study, each called when first used.
 
     Args:
         origin: where the study comes from: a path, or what made it.
@@ -345,7 +345,7 @@ def bitsets_within_regret(
 def _add_scores(
     study: Study, measure: str, system: System, policies: Policy
 ) -> xr.Dataset:
-    """Return the table with one more score, or with its reductions if it holds such."""
+    """Return the table with one more score, or with its reductions."""
     table = study.table
     if measure not in MEASURES:
         raise UnknownNameError("measure", measure, MEASURES)

@@ -327,7 +327,7 @@ def holds_score(table: xr.Dataset, measure: str, judge: str) -> bool:
 
 
 def family_rows(table: xr.Dataset, name: str, rows: slice) -> NDArray[np.float64]:
-    """One reduction over the family, for a stretch of sources.
+    """Return one reduction over the family, for a range of sources.
 
     Args:
         table: a performance table.
@@ -397,7 +397,7 @@ def best_reference(
 def trained_at(
     sources: Space, which: NDArray[np.bool_], targets: Space
 ) -> NDArray[np.bool_]:
-    """Return which targets are exactly the context of one of some sources.
+    """Return which targets are the exact context of a selected source.
 
     Args:
         sources: contexts of sources.
@@ -414,7 +414,7 @@ def trained_at(
 def leave_out(
     reference: NDArray[np.float64], kind: str, lacking: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], str]:
-    """Return a reference without that of some targets, and what to call it.
+    """Return the reference with some targets left out, and its kind.
 
     Where every policy fails no reference is needed: nothing is served there.
 

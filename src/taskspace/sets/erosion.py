@@ -131,7 +131,7 @@ def windows_of(error: ErrorBounds, space: Grid | Points) -> Windows:
 
 
 def coarse_sentence(error: ErrorBounds | None, space: Grid | Points | None) -> str:
-    """Return that no context has another within the error; empty where one has.
+    """Return a sentence if no context has another within the error, else nothing.
 
     Args:
         error: of the measured context, None for none.

@@ -55,7 +55,7 @@ def read_arrays(path: Path) -> Arrays:
 
 
 def _check_member(file: IO[bytes], member: zipfile.ZipInfo, origin: str) -> None:
-    """Refuse a member that is no array, or has not the size that its header says."""
+    """Refuse a member that is no array, or smaller than its header says."""
     name, formats = member.filename, np.lib.format
     start = file.read(len(formats.MAGIC_PREFIX) + 2)
     if not name.endswith(".npy") or not start.startswith(formats.MAGIC_PREFIX):
@@ -148,7 +148,7 @@ def arrays_of_dataset(dataset: xr.Dataset, origin: str) -> Arrays:
 
 
 def matrix_of_arrays(arrays: Arrays, origin: str) -> Matrix:
-    """Return what arrays say; see this module's head.
+    """Return the matrix that arrays hold.
 
     Args:
         arrays: the arrays by name.

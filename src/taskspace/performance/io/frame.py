@@ -80,7 +80,7 @@ class Matrix:
 
 
 def normal_frame(data: pd.DataFrame, origin: str) -> pd.DataFrame:
-    """Return a frame of a user with texts as column names, its index as a column.
+    """Return a user's frame with texts as column names and its index as a column.
 
     Args:
         data: the frame.
@@ -123,7 +123,7 @@ def matrix_of_frame(frame: pd.DataFrame, origin: str, choices: Choices) -> Matri
 
 
 def _places(frame: pd.DataFrame, name: str) -> list[int]:
-    """Return where a column is, or all whose names begin so: `source_`."""
+    """Return the indices of a column, or of all columns with a prefix such as `source_`."""
     return [
         i
         for i, column in enumerate(frame.columns)

@@ -184,7 +184,7 @@ def _choices(
     row_names: bool | None,
     long: Sequence[str] | None,
 ) -> Choices:
-    """Return what a user says, checked."""
+    """Return the checked keywords of a user."""
     if missing not in get_args(Missing):
         raise UnknownNameError("missing", missing, get_args(Missing))
     for name, value in (("targets", targets), ("ignore", ignore)):
@@ -208,7 +208,7 @@ def _check_truth(name: str, value: Any) -> None:
 
 
 def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
-    """Return what a reader gives, or a sentence about the file.
+    """Call a reader; if it fails, raise an error that names the file.
 
     Other people's parsers raise almost anything on a damaged file, so all of it is
     caught here, and nowhere else.
@@ -280,7 +280,7 @@ def _finished(
 def _check_direction(
     matrix: Matrix, home: Array | None, lower_is_better: bool | None
 ) -> None:
-    """Refuse costs that were not called so; a note on those that may be some."""
+    """Refuse numbers that look like costs, where the user did not say which they are."""
     origin, cells = matrix.origin, matrix.cells
     endless = np.argwhere(cells == np.inf)
     if len(endless) and not lower_is_better:
