@@ -62,7 +62,7 @@ class Clock:
 
     @property
     def wall_left(self) -> float:
-        """Wall-clock seconds that the remaining processor seconds will take, at the rate so far.
+        """Wall-clock seconds that the rest of the limit takes, at the rate so far.
 
         At most five times the processor seconds. For solvers that know no other clock.
         """

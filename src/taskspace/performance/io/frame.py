@@ -123,7 +123,7 @@ def matrix_of_frame(frame: pd.DataFrame, origin: str, choices: Choices) -> Matri
 
 
 def _places(frame: pd.DataFrame, name: str) -> list[int]:
-    """Return the indices of a column, or of all columns with a prefix such as `source_`."""
+    """Return the index of a column, or of all columns with a prefix (`source_`)."""
     return [
         i
         for i, column in enumerate(frame.columns)

@@ -280,7 +280,7 @@ def _finished(
 def _check_direction(
     matrix: Matrix, home: Array | None, lower_is_better: bool | None
 ) -> None:
-    """Refuse numbers that look like costs, where the user did not say which they are."""
+    """Refuse numbers that look like costs, where the user has not said so."""
     origin, cells = matrix.origin, matrix.cells
     endless = np.argwhere(cells == np.inf)
     if len(endless) and not lower_is_better:
