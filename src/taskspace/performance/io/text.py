@@ -112,7 +112,8 @@ class _Text:
         self.path, self.data = path, _utf8(path)
         self.sep = "\t" if path.suffix.lower() == ".tsv" else ","
         self.first, self.line, self.end = self._first_row()
-        others = [mark for mark in ";\t," if mark in "".join(self.first)]
+        other_marks = ";\t,".replace(self.sep, "")
+        others = [mark for mark in other_marks if mark in "".join(self.first)]
         if len(self.first) == 1 and others:
             raise InvalidInputError(
                 f"Cells of {path} must be separated by {self.sep!r}, but row "
