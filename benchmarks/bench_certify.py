@@ -19,7 +19,7 @@ from taskspace.certificates import (
     certified_cover,
     margin_rule,
 )
-from taskspace.certificates.boxes.enclosures.node_bounds import serves_cells
+from taskspace.certificates.boxes.nodes import serves_cells
 
 EPSILON = 0.1
 

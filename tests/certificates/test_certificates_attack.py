@@ -20,7 +20,7 @@ from taskspace.certificates import (
     certify,
     check_consistent,
 )
-from taskspace.certificates.boxes.enclosures.node_bounds import (
+from taskspace.certificates.boxes.nodes import (
     may_serve_nodes,
     serves_cells,
 )

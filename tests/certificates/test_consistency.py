@@ -7,7 +7,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import MsdEnclosure, certify, enclosure_for
-from taskspace.certificates.boxes.consistency import TableCheck
+from taskspace.certificates.boxes.continuum import TableCheck
 from taskspace.certificates.boxes.enclosures import NoEnclosureError
 from taskspace.certificates.case import Case
 from taskspace.errors import ContradictionError, InvalidInputError

@@ -20,7 +20,7 @@ from taskspace.certificates import (
 )
 from taskspace.certificates import draws as chance
 from taskspace.certificates.fresh import CERTIFIED, REFUTED, UNDECIDED
-from taskspace.certificates.proof_subject import sample_seed
+from taskspace.certificates.identity import sample_seed
 from taskspace.policies import LinearGain, Mlp, Policy
 from taskspace.systems import (
     ContextAxis,

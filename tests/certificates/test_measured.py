@@ -7,17 +7,17 @@ from scipy.optimize import minimize
 
 import taskspace as ts
 from taskspace._util.clock import Clock
-from taskspace.certificates.boxes.box_search import _fine_edges
 from taskspace.certificates.boxes.check import CERTIFIED, box_edges
 from taskspace.certificates.boxes.enclosures import (
     Boxes,
     MeasuredEnclosure,
     enclosure_for,
 )
-from taskspace.certificates.boxes.enclosures.node_bounds import (
+from taskspace.certificates.boxes.nodes import (
     may_serve_nodes,
     serves_cells,
 )
+from taskspace.certificates.boxes.search import _fine_edges
 from taskspace.cover.problem import CoverProblem
 from taskspace.measured import ErrorBounds
 from tests.certificates import exact

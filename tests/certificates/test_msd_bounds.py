@@ -7,9 +7,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates.boxes.enclosures import Boxes, msd_bounds
-from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure
-from taskspace.certificates.boxes.enclosures.msd_bounds import point
-from taskspace.certificates.boxes.enclosures.node_bounds import (
+from taskspace.certificates.boxes.msd import MsdEnclosure
+from taskspace.certificates.boxes.msd_bounds import point
+from taskspace.certificates.boxes.nodes import (
     may_serve_nodes,
     serves_cells,
 )

@@ -14,9 +14,9 @@ from taskspace.certificates import (
     certify_cover,
     enclosure_for,
 )
-from taskspace.certificates.boxes import box_search as searching
-from taskspace.certificates.boxes.box_search import BoxSearch
+from taskspace.certificates.boxes import search as searching
 from taskspace.certificates.boxes.check import CERTIFIED, OPEN, UNCOVERED
+from taskspace.certificates.boxes.search import BoxSearch
 from taskspace.cover import least_cover, minimum_cover, smallest_epsilon
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack

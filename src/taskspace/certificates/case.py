@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.betting import check_confidence
 from taskspace._util.clock import Clock
-from taskspace.certificates.boxes.box_search import SLACKS, counted_cover
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
+from taskspace.certificates.boxes.search import SLACKS, counted_cover
 from taskspace.certificates.statements import Certificate
 from taskspace.cover import Cover, settle_ties
 from taskspace.cover.thresholds import Losses, Thresholds

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.clock import Clock
 from taskspace.certificates import draws, fresh, table  # noqa: F401  # register
-from taskspace.certificates.boxes import certify as boxes  # noqa: F401  # registers
+from taskspace.certificates.boxes import continuum  # noqa: F401  # registers
 from taskspace.certificates.boxes.check import ContinuumCover
 from taskspace.certificates.boxes.enclosures import Enclosure
 from taskspace.certificates.case import CERTIFIERS, Case, order_of_telling

@@ -22,7 +22,7 @@ from taskspace._util.arrays import Array
 from taskspace._util.betting import check_confidence, share_bound
 from taskspace._util.clock import Clock
 from taskspace.certificates.case import Case, certifier
-from taskspace.certificates.proof_subject import describe_selection, sample_seed
+from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.statements import Certificate, count
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.cells import numbers

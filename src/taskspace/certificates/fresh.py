@@ -8,7 +8,7 @@ for trying another source where the first one fails: a selected one that the tab
 believes in, or else the one that it believes to serve most of what failed.
 
 Another selection is judged on other episodes: which ones depends on the policies that
-are tried, where, and by which question (`proof_subject.py`).
+are tried, where, and by which question (`identity.py`).
 
 Where a table is noisier than ε, a cover of it is a choice among lucky numbers. Then a
 pilot plays some sources at every target in more episodes, and the cover is chosen on
@@ -29,7 +29,7 @@ from taskspace._util.arrays import Array
 from taskspace._util.betting import BettingTests, check_confidence
 from taskspace._util.clock import Clock
 from taskspace.certificates.case import Case, certifier
-from taskspace.certificates.proof_subject import describe_selection, sample_seed
+from taskspace.certificates.identity import describe_selection, sample_seed
 from taskspace.certificates.statements import Certificate, context_words, count
 from taskspace.cover import least_cover, minimum_cover
 from taskspace.errors import InvalidInputError

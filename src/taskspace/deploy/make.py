@@ -11,7 +11,7 @@ from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace._util.files import plain
 from taskspace.certificates import CertifyResult
 from taskspace.certificates.boxes.check import ContinuumCover
-from taskspace.certificates.proof_subject import contexts_of_comparison, describe_system
+from taskspace.certificates.identity import contexts_of_comparison, describe_system
 from taskspace.certificates.statements import caution_sentence, claim_on
 from taskspace.cover import Cover
 from taskspace.cover.cover import names_of

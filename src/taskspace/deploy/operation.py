@@ -7,9 +7,8 @@ import numpy as np
 
 from taskspace._util.arrays import Numbers
 from taskspace.certificates.boxes.enclosures import Boxes
-from taskspace.certificates.operation.certify import certify_operation
-from taskspace.certificates.operation.decay import GainLoops
-from taskspace.certificates.proof_subject import contexts_of_comparison, describe_system
+from taskspace.certificates.identity import contexts_of_comparison, describe_system
+from taskspace.certificates.switching import GainLoops, certify_operation
 from taskspace.deploy.policies import PolicyLibrary
 from taskspace.deploy.regions import GridRegions
 from taskspace.errors import InvalidInputError, UnknownNameError

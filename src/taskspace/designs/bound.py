@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace._util.clock import Clock
-from taskspace.certificates.boxes.box_search import counted_cover
+from taskspace.certificates.boxes.search import counted_cover
 from taskspace.cover import Cover, greedy_cover, local_cover
 from taskspace.designs.gain_boxes import GainBoxes
 from taskspace.designs.gain_sets import Bodies, make_bodies

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array, Mask
 from taskspace._util.clock import Clock
-from taskspace.certificates.boxes.box_search import N_STAGES, counted_cover
+from taskspace.certificates.boxes.search import N_STAGES, counted_cover
 from taskspace.cover import smallest_epsilon
 from taskspace.designs.bound import MOST_CONTEXTS, fewer_contexts
 from taskspace.designs.tasks import check_question, linear_system

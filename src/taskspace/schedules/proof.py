@@ -21,20 +21,20 @@ from numpy.typing import NDArray
 from taskspace._util.arrays import Array, Mask
 from taskspace._util.clock import Clock
 from taskspace._util.words import round_to_side
-from taskspace.certificates.boxes.enclosures.boxes import (
+from taskspace.certificates.boxes.boxes import (
     Bounds,
     Boxes,
     NoEnclosureError,
     check_cost,
 )
-from taskspace.certificates.boxes.enclosures.levels import check_level, level_bounds
-from taskspace.certificates.boxes.enclosures.linear import KINDS
-from taskspace.certificates.boxes.enclosures.loops import cost_bounds
-from taskspace.certificates.boxes.enclosures.traced import (
+from taskspace.certificates.boxes.levels import check_level, level_bounds
+from taskspace.certificates.boxes.linear import (
+    KINDS,
     MAGNITUDE,
     TracedFamily,
     relative_widths,
 )
+from taskspace.certificates.boxes.loops import cost_bounds
 from taskspace.certificates.statements import (
     Certificate,
     context_words,

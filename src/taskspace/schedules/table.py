@@ -214,7 +214,7 @@ class Schedule:
             study: of the plant.
             question: what is asked.
         """
-        from taskspace.certificates.proof_subject import (  # compiled kernels
+        from taskspace.certificates.identity import (  # compiled kernels
             contexts_of_comparison,
             describe_system,
             digest_of,

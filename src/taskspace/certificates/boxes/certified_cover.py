@@ -1,6 +1,6 @@
 """Few sources for a whole box, with bounds on how few could do.
 
-`taskspace.certificates.boxes.box_search` has the search for them.
+`taskspace.certificates.boxes.search` has the search for them.
 """
 
 from collections.abc import Iterable
@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace.certificates.boxes.box_search import GROWTH, BoxSearch
 from taskspace.certificates.boxes.check import (
     UNCOVERED,
     ContinuumCover,
     box_edges,
 )
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
-from taskspace.certificates.boxes.enclosures.node_bounds import Limit, may_serve_nodes
+from taskspace.certificates.boxes.nodes import Limit, may_serve_nodes
+from taskspace.certificates.boxes.search import GROWTH, BoxSearch
 from taskspace.cover import lower_bounds
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack

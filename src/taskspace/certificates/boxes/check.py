@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
-from taskspace.certificates.proof_subject import ProofSubject, subject_of
+from taskspace.certificates.identity import ProofSubject, subject_of
 from taskspace.certificates.statements import (
     Bound,
     Certificate,

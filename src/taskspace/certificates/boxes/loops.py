@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
-from taskspace.certificates.boxes.enclosures.boxes import (
+from taskspace.certificates.boxes.boxes import (
     Bounds,
     Boxes,
     NoEnclosureError,
     PolicyEnclosure,
     check_cost,
 )
-from taskspace.certificates.boxes.enclosures.linear import KINDS
-from taskspace.certificates.boxes.enclosures.traced import (
+from taskspace.certificates.boxes.linear import (
+    KINDS,
     MAGNITUDE,
     BoxProgram,
     TracedFamily,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace.certificates.boxes.enclosures.boxes import Boxes, Enclosure
-from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
+from taskspace.certificates.boxes.boxes import Boxes, Enclosure
+from taskspace.certificates.boxes.measured import MeasuredEnclosure
 
 # A cell that its own bound leaves open is cut this many times before giving up.
 CUTS_IN_CELL = 2

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
-from taskspace.certificates.boxes.enclosures.boxes import (
+from taskspace.certificates.boxes.boxes import (
     Bounds,
     Boxes,
     NoEnclosureError,
@@ -17,7 +17,7 @@ from taskspace.certificates.boxes.enclosures.boxes import (
     check_cost,
     check_exact,
 )
-from taskspace.certificates.boxes.enclosures.msd_bounds import (
+from taskspace.certificates.boxes.msd_bounds import (
     COST,
     RATIO,
     REGRET,

@@ -33,7 +33,7 @@ from taskspace.certificates.boxes.enclosures import (
     Enclosure,
     MeasuredEnclosure,
 )
-from taskspace.certificates.boxes.enclosures.node_bounds import (
+from taskspace.certificates.boxes.nodes import (
     Limit,
     may_serve_nodes,
     serves_cells,

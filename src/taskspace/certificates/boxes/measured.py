@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
 from taskspace._util.threads import over_rows
-from taskspace.certificates.boxes.enclosures.boxes import Bounds, Boxes, Enclosure
+from taskspace.certificates.boxes.boxes import Bounds, Boxes, Enclosure
 from taskspace.measured import ErrorBounds
 from taskspace.sets.erosion import Windows
 

@@ -7,11 +7,11 @@ from scipy.linalg import expm
 
 from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Boxes
-from taskspace.certificates.operation.candidates import find_matrix
-from taskspace.certificates.operation.certify import certify_operation
-from taskspace.certificates.operation.decay import (
+from taskspace.certificates.switching import (
     GainLoops,
+    certify_operation,
     check_decay,
+    find_matrix,
     largest_ratio,
 )
 from taskspace.systems import ContextAxis, LinearFamily

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from types import UnionType
 
 from taskspace._util.arrays import Array
-from taskspace.certificates.boxes.enclosures.boxes import (
+from taskspace.certificates.boxes.boxes import (
     AllOf,
     Boxes,
     Enclosure,
     NoEnclosureError,
 )
-from taskspace.certificates.boxes.enclosures.levels import LevelEnclosure
-from taskspace.certificates.boxes.enclosures.linear import LinearEnclosure
-from taskspace.certificates.boxes.enclosures.loops import LoopEnclosure
-from taskspace.certificates.boxes.enclosures.measured import MeasuredEnclosure
-from taskspace.certificates.boxes.enclosures.msd import MsdEnclosure
+from taskspace.certificates.boxes.levels import LevelEnclosure
+from taskspace.certificates.boxes.linear import LinearEnclosure
+from taskspace.certificates.boxes.loops import LoopEnclosure
+from taskspace.certificates.boxes.measured import MeasuredEnclosure
+from taskspace.certificates.boxes.msd import MsdEnclosure
 from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System, overridden

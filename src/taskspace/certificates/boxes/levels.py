@@ -11,14 +11,14 @@ import numpy as np
 import scipy.linalg
 
 from taskspace._util.arrays import Array
-from taskspace.certificates.boxes.enclosures.boxes import (
+from taskspace.certificates.boxes.boxes import (
     Bounds,
     Boxes,
     NoEnclosureError,
 )
-from taskspace.certificates.boxes.enclosures.loops import ORDER, PerLoop, cost_bounds
-from taskspace.certificates.boxes.enclosures.traced import BoxProgram, TracedFamily
-from taskspace.certificates.boxes.rigor.bounded_real import bounded_real
+from taskspace.certificates.boxes.linear import BoxProgram, TracedFamily
+from taskspace.certificates.boxes.loops import ORDER, PerLoop, cost_bounds
+from taskspace.certificates.boxes.rigor.inequalities import bounded_real
 from taskspace.certificates.boxes.rigor.losses import COST
 from taskspace.policies import Policy
 from taskspace.questions import Question

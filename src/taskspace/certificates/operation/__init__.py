@@ -1,1 +1,0 @@
-"""What survives operation: gains that are switched while the context moves."""
