@@ -194,8 +194,8 @@ def _share_findings(layer: Layer, search: ToleranceSearch) -> None:
     for number, step in enumerate(layer.steps):
         step.lower = int(search.lower[number])
         limited = any(cover.stop_reason == "time limit" for cover in step.covers)
-        step.is_time_up |= limited
-        step.is_time_up &= min(step.best.size, search.upper[number]) > step.lower
+        is_open = min(step.best.size, int(search.upper[number])) > step.lower
+        step.is_time_up = is_open and (step.is_time_up or limited)
         proven_at, found_at = search.lower_from[number], search.upper_from[number]
         if proven_at >= 0:
             # Its sets hold those here, so prices that they bear are borne here, too.
