@@ -1,4 +1,4 @@
-"""`taskspace design`: keys, keeping, proofs, refusals."""
+"""`taskspace design`: keys, files, proofs, refusals."""
 
 import json
 
@@ -13,16 +13,9 @@ SMALL = ("--set", "space.n=4", "--time-limit", 5)
 def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("design")
     return out, taskspace(
-        "design",
-        "msd-lqr",
-        *SMALL,
-        "--ask",
-        "regret <= 0.5",
-        "--out",
-        out,
-        "--format",
-        "json",
-    )
+        "design", "msd-lqr", *SMALL, "--ask", "regret <= 0.5",
+        "--save", out / "gains.json", "--plot", out / "gains.png", "--format", "json",
+    )  # fmt: skip
 
 
 def test_the_record_has_the_keys_that_programs_read(done):
@@ -33,14 +26,12 @@ def test_the_record_has_the_keys_that_programs_read(done):
     assert keys <= set(record)
     assert record["lower_bound_all"] <= record["size"] == len(record["gains"])
     assert record["epsilon"] == 0.5
-    assert (out / "design-regret-0.5.json").exists()
+    assert json.loads((out / "gains.json").read_text()) == record
+    assert (out / "gains.png").stat().st_size > 1000
 
 
-def test_people_read_what_is_proven_and_the_next_command(done):
-    out, _ = done
-    result = taskspace(
-        "design", "msd-lqr", *SMALL, "--ask", "regret <= 0.5", "--out", out,
-    )  # fmt: skip
+def test_people_read_what_is_proven_and_the_next_command():
+    result = taskspace("design", "msd-lqr", *SMALL, "--ask", "regret <= 0.5")
     assert result.returncode == 0, result.stderr
     words = " ".join(result.stdout.split())
     assert "designed gains serve all 16 targets" in words
@@ -50,9 +41,9 @@ def test_people_read_what_is_proven_and_the_next_command(done):
 
 def test_bad_requests_are_one_sentence():
     for options, words in (
-        (("--mask", "1x"), "rows of 0 and 1"),
         (("--curve", 3), "ask with --k"),
-        (("--mask", "1,10"), "same length"),
+        (("--ask", "regret <= 0.5 with k=3 %"), "known exactly"),
+        (("--save", "none/gains.json"), "does not exist"),
         (("--k", 0), "k >= 1"),
         (("--ask", "signed <= 0.5"), "regret, ratio or cost"),
         (("--ask", "decay_rate >= 1"), "about decay_rate"),
@@ -61,8 +52,3 @@ def test_bad_requests_are_one_sentence():
         result = taskspace("design", "msd-lqr", "--ask", "regret <= 0.5", *options)
         assert result.returncode == 2
         assert words in " ".join(result.stderr.split())
-
-
-def test_the_picture_is_written(done):
-    out, _ = done
-    assert (out / "design-regret-0.5-gains.png").stat().st_size > 1000

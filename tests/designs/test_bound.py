@@ -7,29 +7,23 @@ import pytest
 
 import taskspace as ts
 from taskspace.designs import bound_all_gains
-from taskspace.designs.bound import fewer_contexts
 from taskspace.designs.gain_boxes import GainBoxes
-from taskspace.designs.gain_sets import make_bodies
-from taskspace.designs.tasks import make_tasks
+from taskspace.designs.gain_sets import make_gain_sets
+from taskspace.designs.problem import fewer_contexts
 from taskspace.systems import ContextAxis, LinearFamily
 
 from ..helpers import four_states
 from .plants import LOOSE, discrete_plant, exact_loss, small_space
 
 
-def stabbing_number(b, epsilon, windows=None) -> int:
+def stabbing_number(b, epsilon) -> int:
     """How few gains serve the scalar plants b: points that stab closed intervals.
 
-    (1 + k²) / (2 (bk − 1)) <= limit is a quadratic inequality in k. A gain that serves
-    a measured plant is in the intervals of its whole window.
+    (1 + k²) / (2 (bk − 1)) <= limit is a quadratic inequality in k.
     """
     limit = (1 + epsilon) * (1 + np.sqrt(1 + b**2)) / b**2
     root = np.sqrt((limit * b) ** 2 - 2 * limit - 1)
     low, high = limit * b - root, limit * b + root
-    if windows is not None:
-        low = np.array([low[window].max() for window in windows])
-        high = np.array([high[window].min() for window in windows])
-        assert (low <= high).all()
     n, last = 0, -np.inf
     for right, left in sorted(zip(high, low, strict=True)):
         if left > last:
@@ -69,16 +63,15 @@ def test_no_bound_exceeds_what_a_dense_grid_of_gains_needs(seed):
     assert free.value <= truth.size
 
 
-def boxes_of(system, space, question, centres, radius) -> tuple[GainBoxes, object]:
+def boxes_of(system, space, question, centres, radius) -> GainBoxes:
     """Boxes around some gains with their sets."""
-    tasks = make_tasks(system, system.contexts(space), question)
-    n = len(tasks)
+    sets = make_gain_sets(system, system.contexts(space), question)
     low, high = centres - radius, centres + radius
-    every = np.ones((len(centres), n), bool)
+    every = np.ones((len(centres), len(sets)), bool)
     boxes = GainBoxes(low, high, every, ~every)
-    where = np.argwhere(np.ones(tasks.optimal.shape[1:], bool))
-    boxes.exclude(tasks, make_bodies(tasks), where)
-    return boxes, tasks
+    where = np.argwhere(np.ones(sets.optimal.shape[1:], bool))
+    boxes.exclude(sets, where)
+    return boxes
 
 
 def served_but_left_out(system, space, question, boxes, rng, n_tries=4) -> int:
@@ -123,7 +116,7 @@ def test_no_gain_of_a_box_serves_what_its_set_leaves_out(name):
     for size in (0.02, 0.2, 1.0):
         centres = optimal[rng.integers(len(optimal), size=12)]
         centres = centres + spread * rng.normal(0, 0.5, centres.shape)
-        boxes, _ = boxes_of(system, space, question, centres, size * spread)
+        boxes = boxes_of(system, space, question, centres, size * spread)
         assert served_but_left_out(system, space, question, boxes, rng) == 0
         if size < 1:
             assert not boxes.may.all()
@@ -136,50 +129,49 @@ def test_the_attack_finds_a_set_that_is_too_small(name):
     rng = np.random.default_rng(0)
     optimal = system.optimal_gain(system.contexts(space))[0].reshape(space.size, -1)
     radius = 0.3 * np.ptp(optimal, axis=0)
-    planted, _ = boxes_of(system, space, question, optimal, 0.4 * radius)
+    planted = boxes_of(system, space, question, optimal, 0.4 * radius)
     false = GainBoxes(optimal - radius, optimal + radius, planted.may, planted.serves)
     assert served_but_left_out(system, space, question, false, rng) > 0
 
 
 @pytest.mark.parametrize("name", [*CASES, "four states"])
-def test_gains_that_serve_are_in_the_body_of_the_context(name):
+def test_gains_that_serve_are_in_the_ellipsoid_of_the_context(name):
     if name == "four states":
         system, space = four_states(), ts.Grid(coupling=(0.1, 1.0, 4))
         question = ts.Question("ratio", epsilon=0.02)
     else:
         system, space, question = CASES[name]
     # None is outside; where the tolerance is small, two thirds of it are too little.
-    assert reach_in_body(system, space, question) <= 1
-    assert 2 / 3 < reach_in_body(system, space, question.at(1e-4)) <= 1
+    assert reach_in_ellipsoid(system, space, question) <= 1
+    assert 2 / 3 < reach_in_ellipsoid(system, space, question.at(1e-4)) <= 1
 
 
-def reach_in_body(system, space, question) -> float:
-    """How far out in their bodies random gains lie that serve, as a share."""
+def reach_in_ellipsoid(system, space, question) -> float:
+    """How far out in their ellipsoids random gains lie that serve, as a share."""
     contexts = system.contexts(space)
-    tasks = make_tasks(system, contexts, question)
-    bodies = make_bodies(tasks)
-    assert np.isfinite(bodies.radius).all()
+    sets = make_gain_sets(system, contexts, question)
+    assert np.isfinite(sets.radius).all()
     rng = np.random.default_rng(0)
     largest = 0.0
     for t in range(len(contexts)):
-        t_r, t_y = bodies.t_r[t], bodies.t_y[t]
-        way = rng.standard_normal((300, *bodies.centre.shape[1:]))
+        t_r, t_y = sets.t_r[t], sets.t_y[t]
+        way = rng.standard_normal((300, *sets.optimal.shape[1:]))
         way /= np.sqrt((way**2).sum((1, 2), keepdims=True))
         share = rng.uniform(0, 1.5, (300, 1, 1))
-        gains = bodies.centre[t] + t_r.T @ (way * share * bodies.radius[t]) @ t_y
+        gains = sets.optimal[t] + t_r.T @ (way * share * sets.radius[t]) @ t_y
         cost = -system.performance(system.gains(gains), contexts[t : t + 1])[:, 0, 0]
-        serves = cost <= tasks.limit[t] * (1 - 1e-12)
+        serves = cost <= sets.limit[t] * (1 - 1e-12)
         assert serves.any()
         largest = max(largest, share[serves].max())
     return largest
 
 
-def test_bodies_that_do_not_meet_have_no_gain_in_common():
+def test_ellipsoids_that_do_not_meet_have_no_gain_in_common():
     system, space = ts.systems.MassSpringDamper(), small_space(6)
     tight = ts.Question("regret", epsilon=0.02)
     contexts = system.contexts(space)
-    bodies = make_bodies(make_tasks(system, contexts, tight))
-    apart = np.array([bodies.apart_from(i) for i in range(len(bodies))])
+    sets = make_gain_sets(system, contexts, tight)
+    apart = np.array([sets.apart_from(i) for i in range(len(sets))])
     assert apart.any()
     assert not apart.diagonal().any()
     gains = np.random.default_rng(0).uniform(0, 3.5, (40_000, 1, 2))

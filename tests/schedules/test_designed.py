@@ -8,9 +8,9 @@ import pytest
 import taskspace as ts
 from taskspace._util.clock import Clock
 from taskspace.errors import InvalidInputError
-from taskspace.schedules.designed import bound_of_lines, lower_worst, vertex_weights
+from taskspace.schedules.designed import bound_of_lines
 from taskspace.systems import ContextAxis, LinearFamily
-from taskspace.trainers.minimax import GainRegion
+from taskspace.trainers.minimax import GainRegion, design_gains
 from tests.schedules.test_search import plain_regret, spread, study_of
 
 
@@ -37,12 +37,15 @@ def test_the_slope_of_the_worst_loss_is_that_of_differences():
     system, space = study.system, study.targets
     best = system.optimum(system.contexts(space))
     region = GainRegion.of(system, system.contexts(space), offset=-best)
-    at = [np.array([0.1, 8.0]), np.array([0.1, 8.0])]
-    weights = vertex_weights(at, ["linear", "linear"], space.points)
+    at = {"k": [0.1, 8.0], "c": [0.1, 8.0]}
+    units = ts.Schedule.of_gains(at, np.eye(4).reshape(2, 2, 1, 4))
+    weights = units.numbers_at(space.points)
     assert np.allclose(weights.sum(1), 1)
     corners = np.array([[0.1, 0.1], [0.1, 8], [8, 0.1], [8, 8]])
     start = 1.2 * system.optimal_gain(corners)[0]
-    gains, worst = lower_worst(region, weights, start, stop_at=0, clock=Clock(60))
+    mask = np.ones((1, 2), bool)
+    found = design_gains(region, start, mask, weights=weights, stop_at=0)
+    gains, worst = found.gains, found.worst
 
     def largest(x):
         each = np.tensordot(weights, x, 1)
@@ -68,15 +71,11 @@ def test_the_bound_over_all_gains_counts_axes_that_no_gain_serves():
             R=[[1.0]],
         )
 
-    values = [np.linspace(0.1, 8, 9)] * 2
-    question = ts.Question("regret <= 0.1")
-    for b_matters, bound in ((True, 4), (False, 2)):
-        found = bound_of_lines(
-            family(b_matters), question, ["a", "b"], values, Clock(60)
-        )
+    space = ts.Grid(a=(0.1, 8.0, 9), b=(0.1, 8.0, 9))
+    for b_matters, asked, bound in ((True, 0.1, 4), (False, 0.1, 2), (True, 1000, 1)):
+        question = ts.Question(f"regret <= {asked}")
+        found = bound_of_lines(family(b_matters), question, space, Clock(30))
         assert found == bound
-    wide = ts.Question("regret <= 1000")
-    assert bound_of_lines(family(True), wide, ["a", "b"], values, Clock(20)) == 1
 
 
 def test_what_cannot_be_designed_is_said():

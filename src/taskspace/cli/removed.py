@@ -56,6 +56,8 @@ OPTIONS: dict[str, dict[str, str]] = {
         "--radius": "give radius=... to ts.certify",
     },
     "design": {
+        "--mask": "give mask=... to ts.design",
+        "--out": "--save FILE writes the gains, --plot FILE the figure",
         "--curve": "ask with --k for one number of gains at a time",
         "--library": "make it in Python: ts.library(made.study, cover)",
         "--page": "make it in Python: ts.explore(made.study, file)",

@@ -4,9 +4,10 @@ Over a box of gains, context fixed, the closed loop $A - BK$ is affine in the en
 $K$ and the weight $Q + K^\top R K$ quadratic, so the bounds that hold over boxes of
 contexts (`taskspace.certificates.boxes.rigor`) hold with the gain's entries as their
 variables. A context is left out of a box's set only if every gain of the box is proven
-to cost more than its limit there: by the body around the optimal gain, by instability
-of the whole box, or by a polynomial below the cost. Where stability is not decided, the
-cost with a discount $e^{-2 \delta t}$ is bounded instead, never above the cost.
+to cost more than its limit there: by the ellipsoid around the optimal gain, by
+instability of the whole box, or by a polynomial below the cost. Where stability is not
+decided, the cost with a discount $e^{-2 \delta t}$ is bounded instead, never above the
+cost.
 """
 
 from dataclasses import dataclass
@@ -34,8 +35,7 @@ from taskspace.certificates.boxes.rigor.taylor import (
     monomials,
     most,
 )
-from taskspace.designs.gain_sets import Bodies
-from taskspace.designs.tasks import Tasks
+from taskspace.designs.gain_sets import GainSets
 
 ORDER = 2  # the weight is quadratic in the gain
 # Discounts that are tried where stability is open, in units of what the box moves A by.
@@ -101,18 +101,17 @@ class GainBoxes:
             ]
         )
 
-    def exclude(self, tasks: Tasks, bodies: Bodies, where: Numbers) -> None:
+    def exclude(self, sets: GainSets, where: Numbers) -> None:
         """Take out of each box's set what no gain of the box serves, proven.
 
         Args:
-            tasks: the plants and their limits.
-            bodies: where gains that serve are.
+            sets: plants, limits of their costs, and where gains that serve are.
             where: input and state of each entry of a box.
         """
-        right = np.ascontiguousarray(bodies.t_y.swapaxes(1, 2))
-        _by_bodies(
-            self.low, self.high, where, bodies.centre, bodies.radius,
-            bodies.metrics, (bodies.t_r, right), self.may,
+        right = np.ascontiguousarray(sets.t_y.swapaxes(1, 2))
+        _by_ellipsoids(
+            self.low, self.high, where, sets.optimal, sets.radius,
+            sets.metrics, (sets.t_r, right), self.may,
         )  # fmt: skip
         table = monomials(len(where), ORDER + 1)
         tables = table.product, table.even, int(table.counts[1])
@@ -121,8 +120,8 @@ class GainBoxes:
         def kernel(first: int, stop: int) -> None:
             some = slice(first, stop)
             _by_costs(
-                self.low[some], self.high[some], where, tasks.plants, tasks.sigma,
-                tasks.continuous, tasks.limit, tables, n_p,
+                self.low[some], self.high[some], where, sets.plants, sets.sigma,
+                sets.continuous, sets.limit, tables, n_p,
                 self.serves[some], self.may[some],
             )  # fmt: skip
 
@@ -130,8 +129,8 @@ class GainBoxes:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _by_bodies(low, high, where, centre, radius, metrics, factors, may):
-    """Take out contexts whose body a plane separates from the box."""
+def _by_ellipsoids(low, high, where, centre, radius, metrics, factors, may):
+    """Take out contexts whose ellipsoid a plane separates from the box."""
     m, n = centre.shape[1:]
     w, scaled, size = np.zeros((m, n)), np.zeros((m, n)), np.zeros((m, n))
     near = np.zeros((m, n))
@@ -140,14 +139,15 @@ def _by_bodies(low, high, where, centre, radius, metrics, factors, may):
             if not may[b, t] or not radius[t] < np.inf:
                 continue
             # Entries that are not free are zero. Any plane W is allowed: here it is the
-            # slope of the body's norm at the nearest gain of the box.
+            # slope of the ellipsoid's norm at the nearest gain of the box.
             near[:] = -centre[t]
             for e in range(len(where)):
                 i, j = where[e, 0], where[e, 1]
                 x = min(max(centre[t, i, j], low[b, e]), high[b, e])
                 near[i, j] = x - centre[t, i, j]
             _multiply(metrics[0][t], near, metrics[1][t], w, size)
-            # ⟨W, K − K̂⟩ over the box is at least `least`; over the body at most `most`.
+            # ⟨W, K − K̂⟩ over the box is at least `least`; over the ellipsoid at most
+            # `most`.
             least, total = 0.0, 0.0
             for i in range(m):
                 for j in range(n):

@@ -1,22 +1,36 @@
-"""The fewest gains for some contexts, or the best k of them, one design after another.
+"""The search for few gains: design and bound in turn.
 
 All gains move at once to lessen the worst loss (`taskspace.trainers.minimax`). Where
 that leaves room, one gain is taken away and the others repair what it served, until
-nothing gets smaller; then from seeded choices of other gains. What is found is kept.
+nothing gets smaller; then from seeded choices of other gains.
+
+Between the nodes of a grid, losses are looked at on a finer grid, and around its worst
+contexts closer and closer. That finds contexts to design for; what holds for all of
+them is proven elsewhere (`taskspace.certificates`).
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain, islice, product
+from typing import NamedTuple
 
 import numpy as np
+from scipy.ndimage import maximum_filter
 
-from taskspace._util.arrays import Array, Mask
+from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace.designs.off_grid import Between
-from taskspace.progress import Progress, silent
+from taskspace.designs.bound import MOST_BOXES, GainBound, bound_all_gains
+from taskspace.designs.problem import DesignProblem, fewer_contexts
+from taskspace.errors import InvalidInputError
+from taskspace.performance.study import Study
+from taskspace.progress import Progress
+from taskspace.spaces import Grid, Points, Space
 from taskspace.trainers.minimax import GainRegion, RegionGains, design_gains
 
+FIRST_BOXES = 20_000
+"""Boxes of gains for the first bound, before gains are designed anew."""
+N_BEFORE = 400
+"""Targets that a design for a whole box begins with; it adds those that it needs."""
 # Restarts from other gains, of a size that was not reached by taking one away.
 MOST_RESTARTS = 20
 # Work of one step of the search, in losses of a gain of two states at a context.
@@ -28,253 +42,405 @@ MOST_EXCHANGES, MOST_ROUNDS = 12, 60
 EASY = 0.98
 # One gain less should lose so much more than the tolerance, as a share of it.
 HARD = 0.03
+# How often the steps of the grid are halved around its worst contexts, and how many
+# are made before that, at most.
+N_ZOOMS, N_MOVES = 6, 5
+STEPS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+NEAR, MOST_MAXIMA = 0.9, 100
+"""Contexts that lose less than this share of the worst are not looked at closer, nor
+more of them at a time."""
 
 
-@dataclass
-class DesignSearch:
-    """Gains for a region, improved in steps of counted work.
+class WorstBetween(NamedTuple):
+    """Where some gains lose most between the nodes.
 
     Args:
-        region: contexts and losses.
-        pool: gains to start from, shape `(gain, n_inputs, n_states)`.
-        mask: which entries are free.
-        clock: when to end.
-        seed: of the restarts.
-        keep: called with every better selection of gains.
-        progress: told the number of gains or the worst loss.
+        loss: the largest loss that was found.
+        points: contexts that lose more than a limit, and than all around them.
     """
 
-    region: GainRegion
-    pool: Array
-    mask: Mask
-    clock: Clock
-    seed: int = 0
-    keep: Callable[[RegionGains], None] = lambda gains: None
-    progress: Progress = silent
-    added: list[Array] = field(default_factory=list)
-    """Contexts between the others that joined the region."""
-    work: float = 0.0
-    """Losses of a gain at a context that this step has computed, by cost."""
+    loss: float
+    points: Array
 
-    def begin(self) -> None:
-        """Begin a step: it has its own budget of counted work."""
-        self.work = 0.0
+
+class Between:
+    """The contexts between the nodes of a grid.
+
+    Args:
+        problem: what is designed.
+        grid: finer than its targets.
+    """
+
+    def __init__(self, problem: DesignProblem, grid: Grid):
+        self.problem, self.grid = problem, grid
+
+    @cached_property
+    def region(self) -> GainRegion:
+        """The contexts of the finer grid with their plants."""
+        return self.problem.region_of(self.grid)
+
+    def at(self, points: Array) -> GainRegion:
+        """Return contexts with their plants.
+
+        Args:
+            points: one context per row.
+        """
+        return self.problem.region_of(Points(self.grid.names, points))
+
+    def worst(self, gains: Array, limit: float) -> WorstBetween:
+        """Return where gains lose most, and contexts where they lose more than a limit.
+
+        Args:
+            gains: shape `(gain, n_inputs, n_states)`.
+            limit: loss above which a context counts.
+        """
+        least = self.region.losses(gains).min(0)
+        top = float(least.max())
+        on_grid = least.reshape(self.grid.shape)
+        highest = maximum_filter(on_grid, size=3, mode="nearest")
+        floor = top - (1 - NEAR) * abs(top)
+        nodes = np.flatnonzero((on_grid >= highest) & (on_grid >= floor))
+        chosen = nodes[np.argsort(-least[nodes], kind="stable")[:MOST_MAXIMA]]
+        points, values = self.grid.points[chosen], least[chosen]
+        step = np.array([np.diff(axis.values).max() for axis in self.grid.axes])
+        for _ in range(N_ZOOMS):
+            for _ in range(N_MOVES):
+                before = values
+                points, values = self._closer(gains, points, values, step)
+                if (values == before).all():
+                    break
+            step = step / 2
+        return WorstBetween(float(values.max()), points[values > limit])
+
+    def _closer(
+        self, gains: Array, points: Array, values: Array, step: Array
+    ) -> tuple[Array, Array]:
+        """Return the worst context around each of some, and its loss."""
+        offsets = np.array(list(product(STEPS, repeat=len(step)))) * step
+        around = np.clip(points[:, None] + offsets, self.grid.low, self.grid.high)
+        flat = around.reshape(-1, len(step))
+        losses = self.at(flat).losses(gains).min(0).reshape(len(points), -1)
+        best, rows = losses.argmax(1), np.arange(len(points))
+        better = losses[rows, best] > values
+        points = np.where(better[:, None], around[rows, best], points)
+        return points, np.where(better, losses[rows, best], values)
+
+
+class DesignSearch:
+    """Gains for a problem, improved in steps of counted work.
+
+    Args:
+        problem: what is designed.
+        k: how many gains; None for as few as possible.
+        clock: when to end.
+        seed: of the restarts.
+        progress: told the number of gains or the worst loss.
+        whole: the gains must serve contexts between the targets, too.
+    """
+
+    def __init__(
+        self,
+        problem: DesignProblem,
+        k: int | None,
+        clock: Clock,
+        seed: int,
+        progress: Progress,
+        *,
+        whole: bool,
+    ):
+        if whole and problem.finer is None:
+            raise InvalidInputError(
+                "A design for a whole box needs a grid, whose ends are those of the "
+                "box, but got scattered contexts."
+            )
+        self.problem, self.k, self.clock, self.whole = problem, k, clock, whole
+        self.seed, self.progress = seed, progress
+        self.epsilon = problem.question.epsilon
+        finer = problem.finer
+        self.between = None if finer is None else Between(problem, finer)
+        self.nodes: Space = problem.nodes
+        self.region = problem.region
+        if whole:
+            self.nodes = fewer_contexts(problem.nodes, N_BEFORE)
+            self.region = problem.region_of(self.nodes)
+        self.added: list[Array] = []  # contexts between the others, in the region
+        self.work = 0.0  # of this step: losses computed, by cost
+
+    @property
+    def contexts(self) -> Space:
+        """The nodes, and the contexts between them that the gains were designed for."""
+        if not self.added:
+            return self.nodes
+        points = np.concatenate([self.nodes.points, *self.added])
+        return Points(self.nodes.names, np.unique(points, axis=0))
 
     @property
     def is_over(self) -> bool:
         """Whether the work of this step is done, or time is up."""
         return self.work > STEP_WORK or self.clock.left <= 0
 
-    def _worked(self, n_gains: int) -> bool:
-        """Count an iteration with some gains; return whether the step is over."""
-        n_states = self.mask.shape[1]
-        self.work += len(self.region) * n_gains * max(1.0, n_states / 2) ** 3
-        return self.is_over
-
-    def fewest(
-        self, start: Array, epsilon: float, *, anew: bool = False
-    ) -> RegionGains:
-        """Return the fewest gains found whose worst loss is at most `epsilon`.
+    def run(self, start: Array) -> tuple[RegionGains, Study, float, GainBound]:
+        """Design and bound in turn, until both meet or nothing gets better.
 
         Args:
-            start: gains that serve within `epsilon`.
+            start: gains that serve, shape `(gain, n_inputs, n_states)`.
+
+        Returns:
+            The gains, their study with that of the start, the tolerance, the bound.
+        """
+        problem, clock = self.problem, self.clock
+        is_anew = self.k is not None or self.whole  # before the box is given up
+        if self.k is not None:
+            self.work = 0.0
+            selection = self._settle(self._least(start))
+        else:
+            selection = self._fewest(start)
+        if selection is None:
+            # Time was up before gains served between the targets: on with these alone.
+            self.whole = False
+            self.added.clear()
+            losses = problem.region.losses(start)
+            selection = RegionGains(start, float(losses.min(0).max()))
+        while True:
+            study, n = problem.study(selection.gains, start), len(selection.gains)
+            epsilon = self.epsilon
+            if self.k is not None:
+                epsilon = self._reached(selection, study)
+            bound = bound_all_gains(
+                problem.system,
+                self.contexts,
+                problem.question.at(epsilon),
+                mask=problem.mask,
+                goal=n,
+                time_limit=max(1.0, clock.left),
+                max_boxes=MOST_BOXES if is_anew else FIRST_BOXES,
+                progress=self.progress,
+            )
+            if self.k is not None or bound.value == n or clock.left <= 0:
+                break
+            smaller, n_contexts = None, self.contexts.size
+            if bound.smaller is not None:
+                # On its way the bound met fewer gains that serve its contexts.
+                smaller = self._fewest(bound.smaller)
+            elif not is_anew:
+                is_anew = True
+                self.work = 0.0
+                smaller = self._take_away(selection.gains, anew=True)
+            if smaller is not None and len(smaller.gains) < n:
+                selection = smaller
+            elif self.contexts.size == n_contexts:
+                break
+        return selection, study, epsilon, bound
+
+    def n_served_between(self, selection: RegionGains, epsilon: float) -> int:
+        """Return how many contexts between the targets the gains serve, if all.
+
+        Args:
+            selection: the gains.
             epsilon: the tolerance.
+        """
+        if not self.whole or self.between is None:
+            return 0
+        served = self.between.worst(selection.gains, epsilon).loss <= epsilon
+        return (self.between.grid.size - self.problem.targets.size) * served
+
+    def _reached(self, selection: RegionGains, study: Study) -> float:
+        """Return the least tolerance that gains reach, wherever they must serve."""
+        losses = self.problem.question.losses(study).values[: len(selection.gains)]
+        worst = float(losses.min(0).max())
+        if self.whole and self.between is not None:
+            worst = max(worst, self.between.worst(selection.gains, worst).loss)
+        return worst
+
+    def _fewest(self, start: Array) -> RegionGains | None:
+        """Return the fewest gains, None if none serve between the targets as asked."""
+        self.work = 0.0
+        if not self.whole or self.between is None:
+            return self._settle(self._take_away(start))
+        served = self._serve_between(start, self.between)
+        if served is None:
+            return None
+        if len(served.gains) > 1:
+            self.work = 0.0
+            self._harden(served.gains, self.between)
+        return self._settle(served)
+
+    def _settle(self, start: RegionGains) -> RegionGains:
+        """Return gains of less loss between the targets, if they still serve these.
+
+        Contexts where they lose most join the region for a while, and the gains
+        descend again.
+        """
+        if self.between is None:
+            return start
+        self.work = 0.0
+        before, best, moved, least = self.region, start, start, np.inf
+        for _ in range(MOST_EXCHANGES):
+            losses = self.region.losses(moved.gains).min(0)[: len(before)]
+            at_nodes = float(losses.max())
+            worst = self.between.worst(moved.gains, at_nodes)
+            if (top := max(worst.loss, at_nodes)) < least:
+                least, best = top, RegionGains(moved.gains, at_nodes)
+            if not len(worst.points) or self.is_over:
+                break
+            self._add(worst.points)
+            moved = self._descend(moved.gains, is_warm=True)
+        self.region = before
+        if self.k is None and best.worst > self.epsilon:
+            return start
+        return best
+
+    def _take_away(self, start: Array, *, anew: bool = False) -> RegionGains:
+        """Return the fewest gains found that serve the region.
+
+        Args:
+            start: gains that serve it.
             anew: begin with other gains of the pool, not by taking one away.
         """
         best = self._descend(start)
-        if best.worst > epsilon:
-            best = RegionGains(start, float(self.region.judged(start).min(0).max()))
-        self.keep(best)
+        if best.worst > self.epsilon:
+            best = RegionGains(start, float(self.region.losses(start).min(0).max()))
         while len(best.gains) > 1 and not self.is_over:
             n = len(best.gains) - 1
             starts = self._restarts(n) if anew else self._without_one(best.gains)
-            smaller = self._of_size(n, starts, epsilon)
+            smaller = self._of_size(n, starts)
             if smaller is None:
                 break
             best, anew = smaller, False
-            self.keep(best)
-        return self._polish(best)
+        polished = self._descend(best.gains)
+        return polished if polished.worst < best.worst else best
 
-    def least(self, start: Array, n_restarts: int = MOST_RESTARTS) -> RegionGains:
-        """Return as many gains as in `start` with the least worst loss found.
-
-        Args:
-            start: gains of which one at least stabilises each context.
-            n_restarts: from other gains of the pool, at most.
-        """
+    def _least(self, start: Array) -> RegionGains:
+        """Return as many gains as in `start` with the least worst loss found."""
         best = self._descend(start)
-        self.keep(best)
-        for restart in self._restarts(len(start), n_restarts):
+        for restart in self._restarts(len(start)):
             if self.is_over:
                 break
             result = self._descend(restart)
             if result.worst < best.worst:
                 best = result
-                self.keep(best)
             self.progress("design", 0, len(start), f"worst loss {best.worst:.4g}")
         return best
 
-    def one_more(self, gains: Array) -> Array:
-        """Return the gains and the one of the pool that is best where they are worst.
-
-        Args:
-            gains: shape `(gain, n_inputs, n_states)`.
-        """
-        worst = self.region.judged(gains).min(0).argmax()
-        best = self.region.take(np.array([worst])).judged(self.pool)[:, 0].argmin()
-        return np.concatenate([gains, self.pool[best : best + 1]])
-
-    def between(self, start: RegionGains, around: Between) -> RegionGains:
-        """Return gains moved so that they lose less between the contexts, too.
-
-        Contexts where they lose most are added to the region, and the gains descend
-        again.
-
-        Args:
-            start: gains that were designed for the region.
-            around: more contexts of the same box.
-        """
-        best, nodes = start, len(self.region)
-        least = np.inf
-        for _ in range(MOST_EXCHANGES):
-            at_nodes = float(self.region.judged(start.gains).min(0)[:nodes].max())
-            worst = around.worst(start.gains, at_nodes)
-            if (top := max(worst.loss, at_nodes)) < least:
-                least, best = top, RegionGains(start.gains, at_nodes)
-            if worst.region is None or self.is_over:
-                break
-            self.region = GainRegion.concatenate([self.region, worst.region])
-            start = self._descend(start.gains, is_warm=True)
-        return best
-
-    def whole(
-        self, start: Array, epsilon: float, around: Between
-    ) -> RegionGains | None:
+    def _serve_between(self, start: Array, between: Between) -> RegionGains | None:
         """Return the fewest gains found that serve the contexts between, too.
 
-        Args:
-            start: gains that serve within `epsilon`.
-            epsilon: the tolerance.
-            around: more contexts of the same box; some join the region, and stay.
-
-        Returns:
-            The gains, None where time was up before any served all.
+        Some of these join the region, and stay. None where time was up before any gains
+        served all.
         """
         gains, best = start, None
         while best is None and not self.is_over:
-            best = self._exchange(gains, epsilon, around)
-            if best is None:
-                gains = self.one_more(gains)
+            best = self._exchange(gains, between)
+            if best is None:  # one more: the best of the pool where these are worst
+                worst = self.region.losses(gains).min(0).argmax()
+                single = self.region.at(np.array([worst]))
+                own = single.losses(self.problem.pool)[:, 0].argmin()
+                gains = np.concatenate([gains, self.problem.pool[own : own + 1]])
         is_least = len(gains) > len(start)  # one gain less was tried on the way
         while best is not None and len(best.gains) > 1 and not is_least:
-            self.keep(best)
             n = len(best.gains) - 1
             starts = chain(self._without_one(best.gains), self._restarts(n))
-            smaller = self._of_size(n, starts, epsilon)
+            smaller = self._of_size(n, starts)
             if smaller is not None:
-                smaller = self._exchange(smaller.gains, epsilon, around)
+                smaller = self._exchange(smaller.gains, between)
             if smaller is None:
                 break
             best = smaller
         return best
 
-    def _exchange(
-        self, gains: Array, epsilon: float, around: Between
-    ) -> RegionGains | None:
+    def _exchange(self, gains: Array, between: Between) -> RegionGains | None:
         """Return as many gains that serve the contexts between, None if there are none.
 
         Contexts that they serve worst join the region, and the gains descend again.
         """
         n = len(gains)
         for _ in range(MOST_ROUNDS):
-            worst = around.worst(gains, epsilon)
+            worst = between.worst(gains, self.epsilon)
             self.progress("design", 0, n, f"{n} gains: worst between {worst.loss:.4g}")
-            if worst.region is None:
+            if not len(worst.points):
                 return RegionGains(gains, worst.loss)
             if self.is_over:
                 return None
-            self.added.append(worst.points)
-            self.region = GainRegion.concatenate([self.region, worst.region])
-            result = self._descend(gains, stop_at=EASY * epsilon, is_warm=True)
-            if result.worst > epsilon:
-                result = self._of_size(n, chain([gains], self._restarts(n)), epsilon)
+            self._add(worst.points, stay=True)
+            result = self._descend(gains, stop_at=EASY * self.epsilon, is_warm=True)
+            if result.worst > self.epsilon:
+                result = self._of_size(n, chain([gains], self._restarts(n)))
             if result is None:
                 return None
             gains = result.gains
         return None
 
-    def harden(self, gains: Array, epsilon: float, around: Between) -> None:
+    def _harden(self, gains: Array, between: Between) -> None:
         """Add contexts until one gain less loses far too much at the region.
 
         So the bound over all gains has to exclude nothing that is nearly enough.
-
-        Args:
-            gains: that serve; one less was not found to.
-            epsilon: the tolerance.
-            around: more contexts of the same box.
         """
         starts = chain(self._without_one(gains), self._restarts(len(gains) - 1))
         fewer = min(map(self._descend, islice(starts, 4)), key=lambda g: g.worst)
         for _ in range(MOST_ROUNDS):
             self.progress("harden", 0, len(fewer.gains), f"{fewer.worst:.4g}")
-            worst = around.worst(fewer.gains, fewer.worst)
-            is_hard = fewer.worst > epsilon + HARD * abs(epsilon)
-            if is_hard or worst.region is None or self.is_over:
+            worst = between.worst(fewer.gains, fewer.worst)
+            is_hard = fewer.worst > self.epsilon + HARD * abs(self.epsilon)
+            if is_hard or not len(worst.points) or self.is_over:
                 return
-            self.added.append(worst.points)
-            self.region = GainRegion.concatenate([self.region, worst.region])
+            self._add(worst.points, stay=True)
             fewer = self._descend(fewer.gains, is_warm=True)
 
-    def _of_size(
-        self, n: int, starts: Iterator[Array], epsilon: float
-    ) -> RegionGains | None:
+    def _add(self, points: Array, *, stay: bool = False) -> None:
+        """Let contexts join the region."""
+        assert self.between is not None
+        if stay:
+            self.added.append(points)
+        self.region = GainRegion.concatenate([self.region, self.between.at(points)])
+
+    def _of_size(self, n: int, starts: Iterator[Array]) -> RegionGains | None:
         """Return n gains that serve, from the first start that leads to some."""
         best_worst = np.inf
         for start in starts:
             if self.is_over:
                 return None
-            result = self._descend(start, stop_at=EASY * epsilon)
+            result = self._descend(start, stop_at=EASY * self.epsilon)
             best_worst = min(best_worst, result.worst)
             self.progress("design", 0, n, f"{n} gains: worst loss {best_worst:.4g}")
-            if result.worst <= epsilon:
+            if result.worst <= self.epsilon:
                 return result
         return None
 
     def _without_one(self, gains: Array) -> Iterator[Array]:
         """Yield the gains without one of them, first the one that is missed least."""
-        losses = self.region.judged(gains)
+        losses = self.region.losses(gains)
         rest = [np.delete(losses, i, 0).min(0) for i in range(len(gains))]
         order = sorted(range(len(gains)), key=lambda i: (rest[i].max(), rest[i].sum()))
         for i in order:
             yield np.delete(gains, i, 0)
 
-    def _restarts(self, n: int, n_restarts: int = MOST_RESTARTS) -> Iterator[Array]:
+    def _restarts(self, n: int) -> Iterator[Array]:
         """Yield gains of the pool far from each other in what they lose, seeded."""
-        if n_restarts == 0:
-            return
-        rng = np.random.default_rng(self.seed)
-        losses = self.region.judged(self.pool)
-        for _ in range(n_restarts):
-            chosen = [int(rng.integers(len(self.pool)))]
+        rng, pool = np.random.default_rng(self.seed), self.problem.pool
+        losses = self.region.losses(pool)
+        for _ in range(MOST_RESTARTS):
+            chosen = [int(rng.integers(len(pool)))]
             while len(chosen) < n:
                 least = losses[chosen].min(0)
                 # A context drawn among those served worst, and who serves it best.
                 bad = np.argsort(least)[-max(1, len(least) // 10) :]
                 chosen.append(int(losses[:, rng.choice(bad)].argmin()))
-            yield self.pool[chosen]
-
-    def _polish(self, best: RegionGains) -> RegionGains:
-        result = self._descend(best.gains)
-        return result if result.worst < best.worst else best
+            yield pool[chosen]
 
     def _descend(
         self, start: Array, stop_at: float = -np.inf, *, is_warm: bool = False
     ) -> RegionGains:
+        def is_over() -> bool:
+            n_states = self.problem.mask.shape[1]
+            cost = len(self.region) * max(1.0, n_states / 2) ** 3
+            self.work += len(start) * cost
+            return self.is_over
+
         return design_gains(
             self.region,
             start,
-            self.mask,
+            self.problem.mask,
             stop_at=stop_at,
-            should_stop=lambda: self._worked(len(start)),
+            should_stop=is_over,
             is_warm=is_warm,
         )

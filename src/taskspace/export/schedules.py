@@ -79,14 +79,14 @@ def rounding_at(schedule: Schedule, rows: Array) -> Array:
     Returns:
         Shape `(context, number)`.
     """
-    from taskspace.schedules.proof import Side  # compiled kernels
+    from taskspace.schedules.proof import roundings  # compiled kernels
 
     units, ends = np.zeros(len(rows)), []
     for x, (name, at) in zip(rows.T, schedule.breakpoints.items(), strict=True):
         pairs = list(pairwise(at.tolist())) or [(float(at[0]), float(at[0]))]
         scale = schedule.interpolation[name]
         low = np.clip(np.searchsorted(at, x, "right") - 1, 0, len(pairs) - 1)
-        units += np.array([Side(0, *pair, scale).roundings for pair in pairs])[low]
+        units += np.array([roundings(*pair, scale) for pair in pairs])[low]
         ends.append((low, np.minimum(low + 1, len(at) - 1)))
     corners = [np.abs(schedule.gains[corner]) for corner in product(*ends)]
     return units[:, None] * np.max(corners, axis=0) * 2.0**-52

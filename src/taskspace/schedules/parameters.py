@@ -19,9 +19,8 @@ class Structure:
 
     Args:
         names: one name per number, e.g. `("K[1,1]", "K[1,2]")` or `("kp", "ki")`.
-        shape: of a gain, or of the output feedback of a static controller; empty for
-            PI and PID controllers.
-        is_gain: whether policies are gains of the whole state.
+        shape: of a gain; empty for PI and PID controllers.
+        is_gain: whether policies are gains of the state, not PI or PID controllers.
         setpoint_weight: of PI and PID controllers.
     """
 
@@ -39,23 +38,21 @@ class Structure:
         front = numbers.shape[:-1]
         if self.is_gain:
             return LinearGain(numbers.reshape(*front, *self.shape))
+        kp, ki, *others = np.moveaxis(numbers, -1, 0)
         if self.names == PI:
-            return Pi(
-                *np.moveaxis(numbers, -1, 0), setpoint_weight=self.setpoint_weight
-            )
-        if self.names == PID:
-            kp, ki, kd, tau = np.moveaxis(numbers, -1, 0)
-            weight = self.setpoint_weight
-            return Pid(kp, ki, kd, filter_time=tau, setpoint_weight=weight)
-        n_inputs, n_outputs = self.shape
-        return LinearController(
-            np.zeros((*front, 0, 0)),
-            np.zeros((*front, 0, n_outputs)),
-            np.zeros((*front, n_inputs, 0)),
-            numbers.reshape(*front, n_inputs, n_outputs),
-            parameters=numbers,
-            names=self.names,
-        )
+            return Pi(kp, ki, setpoint_weight=self.setpoint_weight)
+        kd, tau = others
+        return Pid(kp, ki, kd, filter_time=tau, setpoint_weight=self.setpoint_weight)
+
+
+def gain_structure(shape: tuple[int, ...]) -> Structure:
+    """Return the structure of state feedback gains.
+
+    Args:
+        shape: of K, `(n_inputs, n_states)`.
+    """
+    names = tuple(f"K[{i + 1},{j + 1}]" for i, j in np.ndindex(shape))
+    return Structure(names, shape, is_gain=True)
 
 
 def structure_of(system: System, policies: Policy) -> tuple[Structure, Array]:
@@ -70,22 +67,15 @@ def structure_of(system: System, policies: Policy) -> tuple[Structure, Array]:
     """
     if isinstance(policies, LinearGain):
         gain = policies.gain[:, 0]
-        shape = gain.shape[1:]
-        names = tuple(f"K[{i + 1},{j + 1}]" for i, j in np.ndindex(shape))
-        return Structure(names, shape, is_gain=True), gain.reshape(len(gain), -1)
-    if not isinstance(policies, LinearController) or not policies.names:
+        return gain_structure(gain.shape[1:]), gain.reshape(len(gain), -1)
+    if not isinstance(policies, LinearController) or policies.names not in (PI, PID):
         raise InvalidInputError(
-            "A schedule interpolates gains of the state, or controllers by their named "
-            f"parameters (Pi, Pid), but got {type(policies).__name__} without them."
+            "A schedule interpolates gains of the state, or PI and PID controllers by "
+            f"their parameters, but got {type(policies).__name__} without these."
         )
     assert policies.parameters is not None
     numbers = policies.parameters[:, 0]
-    structure = Structure(policies.names, policies.D.shape[2:], is_gain=False)
-    if policies.names in (PI, PID):
-        weight = _setpoint_weight(policies)
-        structure = Structure(policies.names, (), False, weight)
-    elif len(policies.names) != policies.D[0, 0].size:
-        raise _unknown(policies.names)
+    structure = Structure(policies.names, (), False, _setpoint_weight(policies))
     # What the numbers give must be the policies themselves.
     made = structure.policies(numbers[:, None])
     if isinstance(system, LinearSystem):
@@ -95,11 +85,16 @@ def structure_of(system: System, policies: Policy) -> tuple[Structure, Array]:
         if own[name].shape != array.shape or not np.allclose(
             own[name], array, rtol=1e-12, atol=0
         ):
-            raise _unknown(structure.names)
+            raise InvalidInputError(
+                "A schedule makes controllers from their parameters anew at every "
+                "context, as Pi and Pid do in continuous time, but these controllers "
+                "are others."
+            )
     return structure, numbers
 
 
 def _setpoint_weight(policies: LinearController) -> float:
+    """Return b of u = kp (b r − y) + …, from the first controller with kp ≠ 0."""
     assert policies.D_r is not None
     assert policies.parameters is not None
     kp, direct = policies.parameters[:, 0, 0], policies.D_r[:, 0, 0]
@@ -107,11 +102,3 @@ def _setpoint_weight(policies: LinearController) -> float:
         return 1.0
     first = int(np.flatnonzero(kp)[0])
     return float(-direct[first, 0] / kp[first])
-
-
-def _unknown(names: tuple[str, ...]) -> InvalidInputError:
-    return InvalidInputError(
-        "A schedule makes controllers from their parameters anew at every context, "
-        "which it can for Pi, Pid and static output feedback in continuous time, but "
-        f"got controllers that these do not give, with {', '.join(names)}."
-    )

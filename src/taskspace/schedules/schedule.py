@@ -1,32 +1,34 @@
 """`ts.schedule`: the fewest breakpoints of an interpolated schedule."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import product
+from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace.cover import minimum_cover
+from taskspace.cover import Profile, complexity_profile, minimum_cover
 from taskspace.errors import InvalidInputError
 from taskspace.measured import ErrorBounds
 from taskspace.performance import evaluate_policies
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question
-from taskspace.schedules.cells import CellLosses, Segments, losses_at
 from taskspace.schedules.designed import bound_of_lines, design_schedule
 from taskspace.schedules.parameters import structure_of
-from taskspace.schedules.search import Size, search
-from taskspace.schedules.table import Scale, Schedule
-from taskspace.spaces import Axis, Grid, Space
+from taskspace.schedules.search import Cells, Segments, losses_at, search
+from taskspace.schedules.table import Scale, Schedule, axis_scales
+from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import System
-from taskspace.systems.linear import LinearSystem
 
-MAX_CANDIDATES = {1: 1000, 2: 20}
-"""Candidates per axis of which all schedules are looked at, by the number of axes."""
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_CANDIDATES = {1: 200, 2: 20}
+"""Candidates per axis, by the number of axes that vary; 9 of three axes or more."""
 MAX_TARGETS = 200_000
 
 
@@ -38,8 +40,6 @@ def schedule(
     candidates: int | None = None,
     between: int = 3,
     interpolation: Mapping[str, Scale] | Scale | None = None,
-    include: Mapping[str, Sequence[float]] | None = None,
-    size: str | Mapping[str, float] = "vertices",
     design: bool = False,
     constant_pieces: bool = True,
     time_limit: float = 60,
@@ -50,26 +50,23 @@ def schedule(
     **Main arguments**
 
     Args:
-        study: a grid of linear gains, or of PI, PID or static controllers, one per
-            source. Its sources are where breakpoints may be.
+        study: a grid of linear gains, or of PI or PID controllers, one per source.
+            Its sources are where breakpoints may be.
         question: what it means to serve a target, e.g. `"ratio <= 5 %"`.
         table: a schedule that is in use: its breakpoints are the candidates, in place
             of the study's sources. The answer is the fewest of them that serve.
-        include: for some axes breakpoints that must be there, among the candidates.
-        candidates: at most so many candidates per axis, evenly thinned; 20 of two
-            axes if left out.
-        between: targets between neighbouring candidates, beside those of the study.
+        design: design the gains at the breakpoints, too, which may need fewer. The
+            bound is then over all state feedback gains: a factor 2 per axis along
+            which no single gain serves.
 
     **Other arguments**
 
     Args:
+        candidates: the most candidates per axis, evenly thinned; 200 of one axis and
+            20 of two if left out.
+        between: targets between neighbouring candidates, added to those of the study.
         interpolation: `"linear"` or `"log"`, for all axes or for each; `"log"` on log
             axes of the study if left out.
-        size: what is to be small: `"vertices"`, their number; `"breakpoints"`, their
-            sum over the axes; or a weight per axis, for a weighted sum.
-        design: design the gains at the breakpoints, too, which may need fewer. The
-            bound is then over all state feedback gains: a factor 2 per axis along
-            which no single gain serves.
         constant_pieces: count the gains that are needed if none is interpolated.
         time_limit: processor seconds for designs and for that count.
         progress: told what is going on.
@@ -83,55 +80,41 @@ def schedule(
     """
     clock = Clock(time_limit)
     question = as_question(question)
-    cells = cells_of(
-        study, question, table, candidates, between, interpolation, include, progress
+    cells = make_cells(
+        study, question, table, candidates, between, interpolation, progress
     )
-    axes, names = cells.axes, [axis.name for axis in cells.axes]
-    measure = _size_of(size, names)
-    (found,) = search(cells, [question.epsilon], measure)
-    if found.breakpoints is None:
-        is_sure = found.lower_bound == np.inf
-        raise InvalidInputError(_no_schedule(cells, question, is_sure=is_sure))
-    chosen = found.breakpoints
-    made = Schedule(
-        {a.name: a.candidates[list(c)] for a, c in zip(axes, chosen, strict=True)},
-        cells.numbers[np.ix_(*chosen)],
-        cells.structure,
-        {axis.name: axis.scale for axis in axes},
-        question,
-        lower_bound=_fewest_vertices(axes, measure, found.lower_bound),
-        optimal=bool(found.lower_bound >= measure(tuple(map(len, chosen)))),
-        smallest_by=_size_words(size),
+    ((chosen, bound),) = search(cells, [question.epsilon])
+    if chosen is None:
+        raise InvalidInputError(_no_schedule(cells, question, is_sure=bound == np.inf))
+    every, values = cells.table, cells.table.breakpoints.items()
+    made = replace(
+        every,
+        breakpoints={n: x[list(c)] for (n, x), c in zip(values, chosen, strict=True)},
+        gains=every.gains[np.ix_(*chosen)],
+        question=question,
+        lower_bound=int(bound),
+        optimal=bool(bound >= prod(map(len, chosen))),
         bound_of=cells.bound_of,
         provenance=question.provenance_of(study),
     )
     if design:
-        made = _designed(made, cells, clock)
-    elif len(axes) > 2 and made.structure.is_gain:
-        made = replace(made, lower_bound=max(made.lower_bound, _lines(cells, clock)))
-    measured = np.stack(
-        np.meshgrid(*(axis.measured for axis in axes), indexing="ij"), -1
-    ).reshape(-1, len(axes))
-    policies = made.structure.policies(made.numbers_at(measured)[:, None])
-    losses = losses_at(cells.system, question, policies, cells.contexts, cells.best)
-    target = int(losses.argmax())
-    place = np.unravel_index(target, cells.shape)
-    notes = []
+        made = design_schedule(cells, made, clock)
+    elif len(cells.axes) > 2 and made.structure.is_gain:
+        low = bound_of_lines(cells.system, question, cells.targets, clock)
+        made = replace(made, lower_bound=low)
+    notes, pieces = [], None
     given = study.sources.shape if isinstance(study.sources, Grid) else ()
-    if table is None and cells.numbers.shape[:-1] != given:
-        notes.append(
-            f"Breakpoints were sought among {cells.bound_of.split(' candidates')[0]} "
-            f"of the {' × '.join(map(str, given))} sources."
-        )
+    if every.shape != (given if table is None else table.shape):
+        some, of = (" × ".join(map(str, shape)) for shape in (every.shape, given))
+        whose = f"{of} sources" if table is None else "breakpoints of the table"
+        notes.append(f"Breakpoints were sought among {some} of the {whose}.")
     if question.error is not None:
         notes.append(
             "At targets the measured context is the true one and the ends of its "
             "error; certify looks at all of them."
         )
-    pieces = None
-    constants = study_of_candidates(cells) if constant_pieces else None
-    if constants is not None:
-        cover = minimum_cover(constants, question, time_limit=clock.left)
+    elif constant_pieces:
+        cover = minimum_cover(_constants(cells), question, time_limit=clock.left)
         if len(cover.uncoverable):
             notes.append(
                 f"Gains constant on pieces: {len(cover.uncoverable):,} targets "
@@ -139,113 +122,177 @@ def schedule(
             )
         else:
             pieces = int(cover.lower_bound), cover.size
+    measured = _mesh([axis.measured for axis in cells.axes])
+    policies = made.structure.policies(made.numbers_at(measured)[:, None])
+    losses = losses_at(cells.system, question, policies, cells.contexts, cells.best)
+    place = np.unravel_index(int(losses.argmax()), cells.shape)
+    true = [float(axis.true[i]) for axis, i in zip(cells.axes, place, strict=True)]
     return replace(
         made,
-        worst=float(losses[target]),
-        worst_context={
-            axis.name: float(axis.true[i]) for axis, i in zip(axes, place, strict=True)
-        },
+        worst=float(losses.max()),
+        worst_context=dict(zip(made.names, true, strict=True)),
         constant_pieces=pieces,
         notes=tuple(notes),
         seconds=clock.seconds,
     )
 
 
-def _designed(made: Schedule, cells: CellLosses, clock: Clock) -> Schedule:
-    """Return a schedule with designed gains, of at most as many vertices."""
-    system, question = cells.system, cells.question
-    is_plain = not question.also and question.error is None
-    if (
-        not isinstance(system, LinearSystem)
-        or not made.structure.is_gain
-        or not is_plain
-    ):
+@dataclass(frozen=True, eq=False)
+class ScheduleProfile:
+    """The fewest vertices of interpolated schedules at several tolerances.
+
+    Args:
+        question: criterion, without its tolerance.
+        epsilons: the tolerances, ascending.
+        shapes: breakpoints per axis at each, None where no schedule serves.
+        lower_bounds: no schedule of the candidates has fewer vertices.
+        constant: the same of gains that are constant on pieces; None where contexts
+            are measured with an error.
+        bound_of: what the bounds are about: candidates and targets.
+    """
+
+    question: Question
+    epsilons: tuple[float, ...]
+    shapes: tuple[tuple[int, ...] | None, ...]
+    lower_bounds: tuple[int | None, ...]
+    constant: Profile | None
+    bound_of: str
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        """Vertices at each tolerance, None where no schedule serves."""
+        return tuple(None if shape is None else prod(shape) for shape in self.shapes)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per tolerance; sizes are missing where nothing serves."""
+        import pandas as pd  # loads slowly
+
+        columns: dict[str, Any] = {
+            "epsilon": list(self.epsilons),
+            "vertices": pd.array(self.sizes, "Int64"),
+            "lower": pd.array(self.lower_bounds, "Int64"),
+        }
+        if self.constant is not None:
+            for name in ("lower", "upper"):
+                numbers = [getattr(point, name) for point in self.constant]
+                columns[f"constant_{name}"] = pd.array(numbers, "Int64")
+        return pd.DataFrame(columns)
+
+    def __str__(self) -> str:
+        title = f"Vertices of schedules, {self.question.criterion}, of {self.bound_of}"
+        return f"{title}\n{self.to_frame().to_string(index=False, na_rep='-')}"
+
+
+def schedule_profile(
+    study: Study,
+    criterion: Question | str,
+    epsilons: Sequence[float],
+    *,
+    candidates: int | None = None,
+    between: int = 3,
+    interpolation: Mapping[str, Scale] | Scale | None = None,
+    time_limit: float = 60,
+    progress: Progress | None = None,
+) -> ScheduleProfile:
+    """Find the fewest vertices of a schedule at several tolerances.
+
+    The losses of cells are computed once, for the largest tolerance.
+
+    Args:
+        study: as in `schedule`.
+        criterion: e.g. `"regret"`; its tolerance does not matter.
+        epsilons: the tolerances.
+        candidates: as in `schedule`.
+        between: likewise.
+        interpolation: likewise.
+        time_limit: processor seconds for the count of constant gains.
+        progress: told what is going on.
+
+    Examples:
+        >>> import taskspace as ts
+        >>> space = ts.Grid(b=(0.1, 1.0, 10))
+        >>> study = ts.evaluate(ts.systems.ScalarLqr(), ts.trainers.Lqr(), space)
+        >>> ts.schedules.schedule_profile(study, "ratio", [0.02, 0.05, 0.2]).sizes
+        (4, 4, 3)
+    """
+    question = as_question(criterion, needs_bound=False).at(None)
+    values = sorted({float(epsilon) for epsilon in epsilons}, reverse=True)
+    if not values or not np.isfinite(values).all():
         raise InvalidInputError(
-            "design=True designs state feedback gains of linear families, for one "
-            "demand and contexts that are known exactly."
+            f"epsilons must be finite numbers, at least one, but got {list(epsilons)}."
         )
-    grid = Grid(**{a.name: Axis(a.name, values=a.true) for a in cells.axes})
-    gains = made.gains.reshape(*made.shape, *made.structure.shape)
-    scales = list(made.interpolation.values())
-    at, gains = design_schedule(
-        system, question, grid, list(made.breakpoints.values()), gains, scales, clock
+    cells = make_cells(
+        study, question, None, candidates, between, interpolation, progress
     )
-    low, size = _lines(cells, clock), prod(map(len, at))
-    return replace(
-        made,
-        breakpoints=dict(zip(made.names, at, strict=True)),
-        gains=gains.reshape(*gains.shape[:-2], -1),
-        lower_bound=low,
-        optimal=low >= size,
-        bound_of="any state feedback gains at any breakpoints",
-        smallest_by="vertices",
-        size_of_candidates=made.size,
+    shapes, bounds = [], []
+    for chosen, bound in search(cells, values)[::-1]:
+        shapes.append(None if chosen is None else tuple(map(len, chosen)))
+        bounds.append(None if chosen is None else int(bound))
+    constant = None
+    if question.error is None:
+        constant = complexity_profile(
+            _constants(cells),
+            question,
+            epsilons=values,
+            time_limit=time_limit,
+            progress=progress,
+        )
+    return ScheduleProfile(
+        question,
+        tuple(values[::-1]),
+        tuple(shapes),
+        tuple(bounds),
+        constant,
+        cells.bound_of,
     )
 
 
-def _lines(cells: CellLosses, clock: Clock) -> int:
-    """Return a bound on the vertices of a schedule of any gains, 1 where none is."""
-    if not isinstance(cells.system, LinearSystem) or cells.question.also:
-        return 1
-    names = [axis.name for axis in cells.axes]
-    values = [np.unique(axis.true) for axis in cells.axes]
-    question = cells.question.measured_with(None)
-    return bound_of_lines(cells.system, question, names, values, clock)
+# --- candidates and targets -----------------------------------------------------------
 
 
-def cells_of(
+def make_cells(
     study: Study,
     question: Question,
     table: Schedule | None,
     candidates: int | None,
     between: int,
     interpolation: Mapping[str, Scale] | Scale | None,
-    include: Mapping[str, Sequence[float]] | None,
     progress: Progress | None,
-) -> CellLosses:
+) -> Cells:
     """Return the cells between candidates, with the targets that they must serve.
 
     Args:
-        study: as in `schedule`.
+        study: as in `schedule`, like all that follow.
         question: what is asked; its tolerance does not matter.
-        table: as in `schedule`, like all that follow.
+        table: likewise.
         candidates: likewise.
         between: likewise.
         interpolation: likewise.
-        include: likewise.
         progress: likewise.
     """
     system = check_schedulable(study, question)
-    sources, targets = study.sources, study.targets
-    assert isinstance(sources, Grid)
+    targets = study.targets
     assert isinstance(targets, Grid)
     if question.error is not None:
         question.error.columns(targets.names)  # refuses axes that it does not vary
-    scales: dict[str, Scale] = _scales_of(sources, interpolation)
-    if table is None:
-        assert study.policies is not None
-        structure, numbers = structure_of(system, study.policies)
-        at = {axis.name: axis.values for axis in sources.axes}
-        numbers, at = _thin(numbers.reshape(*sources.shape, -1), at, candidates)
-    else:
-        if set(table.names) != set(sources.names):
+    for name, value, least in (
+        ("candidates", 1 if candidates is None else candidates, 1),
+        ("between", between, 0),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InvalidInputError(
-                f"The table must have the axes {', '.join(sources.names)}, but has "
-                f"{', '.join(table.names)}."
+                f"{name} >= {least} must hold, but got {name}={value!r}."
             )
-        order = [table.names.index(name) for name in sources.names]
-        at = {name: table.breakpoints[name] for name in sources.names}
-        numbers = np.moveaxis(table.gains, order, range(len(order)))
-        structure = table.structure
-        scales.update(table.interpolation)
-    _check_interpolation(at, scales)
-    for name in include or {}:
-        if name not in targets.names:
-            raise InvalidInputError(
-                f"include is by axis, {', '.join(targets.names)}, but got {name!r}."
-            )
+    table = _thinned(_all_candidates(study, table, interpolation), candidates)
     axes = [
-        _segments(axis, at[axis.name], between, scales, question, include)
+        _segments(
+            axis.values,
+            table.breakpoints[axis.name],
+            between,
+            table.interpolation[axis.name],
+            question.error,
+            axis.name,
+        )
         for axis in targets.axes
     ]
     shape = [len(axis.measured) for axis in axes]
@@ -254,12 +301,11 @@ def cells_of(
             f"A schedule is judged at up to {MAX_TARGETS:,} targets, but there are "
             f"{' × '.join(map(str, shape))}. Ask with fewer targets, or between=0."
         )
-    contexts = _rows_of(system, targets.names, [axis.true for axis in axes])
-    best = _best_scores(study, question, contexts, between)
-    progress = progress or silent
-    return CellLosses(
-        system, question, structure, numbers, axes, contexts, best, progress
+    contexts = system.contexts(
+        Points(targets.names, _mesh([axis.true for axis in axes]))
     )
+    best = _best_scores(system, question, contexts)
+    return Cells(system, question, table, axes, contexts, best, progress or silent)
 
 
 def check_schedulable(study: Study, question: Question) -> System:
@@ -311,204 +357,117 @@ def check_plan(
         )
 
 
-def _scales_of(
-    sources: Grid, interpolation: Mapping[str, Scale] | Scale | None
-) -> dict[str, Scale]:
-    if interpolation is None:
-        return {a.name: "log" if a.scale == "log" else "linear" for a in sources.axes}
-    if isinstance(interpolation, str):
-        return dict.fromkeys(sources.names, interpolation)
-    for name in interpolation:
-        if name not in sources.names:
+def _all_candidates(
+    study: Study,
+    table: Schedule | None,
+    interpolation: Mapping[str, Scale] | Scale | None,
+) -> Schedule:
+    """Return the sources of a study, or a table in use, with the study's axes."""
+    sources = study.sources
+    assert isinstance(sources, Grid)
+    if table is not None:
+        if set(table.names) != set(sources.names):
             raise InvalidInputError(
-                f"interpolation is by axis, {', '.join(sources.names)}, but got "
-                f"{name!r}."
+                f"The table must have the axes {', '.join(sources.names)}, but has "
+                f"{', '.join(table.names)}."
             )
-    return _scales_of(sources, None) | dict(interpolation)
+        order = [table.names.index(name) for name in sources.names]
+        at = {name: table.breakpoints[name] for name in sources.names}
+        gains = np.moveaxis(table.gains, order, range(len(order)))
+        scales = axis_scales(at, table.interpolation)
+        return Schedule(at, gains, table.structure, scales)
+    assert study.policies is not None
+    structure, numbers = structure_of(study.require_system(), study.policies)
+    at = {axis.name: axis.values for axis in sources.axes}
+    if not isinstance(interpolation, str):
+        logs: dict[str, Scale] = {
+            a.name: "log" for a in sources.axes if a.scale == "log"
+        }
+        interpolation = {**dict.fromkeys(at, "linear"), **logs, **(interpolation or {})}
+    scales = axis_scales(at, interpolation)
+    made = Schedule(at, numbers.reshape(*sources.shape, -1), structure, scales)
+    made.check_breakpoints()
+    return made
 
 
-def _check_interpolation(at: Mapping[str, Array], scales: Mapping[str, Scale]) -> None:
-    for name, scale in scales.items():
-        if scale not in ("linear", "log"):
-            raise InvalidInputError(
-                f"interpolation must be 'linear' or 'log', but got {scale!r}."
-            )
-        if scale == "log" and at[name][0] <= 0:
-            raise InvalidInputError(
-                f"{name} must be positive to interpolate in log, but the first "
-                f"candidate is {at[name][0]:g}."
-            )
-
-
-def _thin(
-    numbers: Array, at: dict[str, Array], candidates: int | None
-) -> tuple[Array, dict[str, Array]]:
-    """Return at most so many candidates per axis, evenly spread, with both ends."""
-    if candidates is not None and candidates < 1:
-        raise InvalidInputError(
-            f"candidates >= 1 must hold, but got candidates={candidates}."
-        )
-    varying = sum(len(x) > 1 for x in at.values())
+def _thinned(table: Schedule, candidates: int | None) -> Schedule:
+    """Return the table with fewer candidates per axis, evenly spread, with the ends."""
+    varying = sum(n > 1 for n in table.shape)
     most = candidates or MAX_CANDIDATES.get(max(varying, 1), 9)
     kept = [
-        np.unique(np.round(np.linspace(0, len(x) - 1, min(most, len(x)))).astype(int))
-        for x in at.values()
+        np.unique(np.round(np.linspace(0, n - 1, min(most, n))).astype(int))
+        for n in table.shape
     ]
-    some = {name: x[k] for (name, x), k in zip(at.items(), kept, strict=True)}
-    return numbers[np.ix_(*kept)], some
+    values = zip(table.breakpoints.items(), kept, strict=True)
+    at = {name: x[k] for (name, x), k in values}
+    return replace(table, breakpoints=at, gains=table.gains[np.ix_(*kept)])
 
 
 def _segments(
-    targets: Axis,
+    targets: Array,
     candidates: Array,
     between: int,
-    scales: Mapping[str, Scale],
-    question: Question,
-    include: Mapping[str, Sequence[float]] | None,
+    scale: Scale,
+    error: ErrorBounds | None,
+    name: str,
 ) -> Segments:
     """Return the segments of an axis, with the targets that they must serve."""
-    if isinstance(between, bool) or not isinstance(between, int) or between < 0:
-        raise InvalidInputError(f"between >= 0 must hold, but got {between!r}.")
-    name = targets.name
-    low, high = targets.values[0], targets.values[-1]
     shares = np.arange(1, between + 1) / (between + 1)
-    if scales[name] == "log":
-        logs = np.log(candidates)
-        added = np.exp(logs[:-1, None] + shares * np.diff(logs)[:, None]).ravel()
-    else:
-        added = (candidates[:-1, None] + shares * np.diff(candidates)[:, None]).ravel()
-    added = added[(added > low) & (added < high)]
-    true = np.unique(np.concatenate([targets.values, added]))
-    measured = true
-    if question.error is not None:
-        measured, true = _measured(question.error, name, true)
-    must = []
-    for value in (include or {}).get(name, ()):
-        place = np.flatnonzero(np.isclose(candidates, value, rtol=1e-9, atol=0))
-        if not len(place):
-            raise InvalidInputError(
-                f"A breakpoint that must be there must be a candidate, but {name} = "
-                f"{value:g} is none of {', '.join(f'{x:.6g}' for x in candidates)}."
-            )
-        must.append(int(place[0]))
-    include_at = tuple(sorted(set(must)))
-    return Segments(name, candidates, measured, true, scales[name], include_at)
-
-
-def _measured(error: ErrorBounds, name: str, true: Array) -> tuple[Array, Array]:
-    """Return what may be measured, the ends and the truth, with the true values."""
-    own = ErrorBounds(tuple(pair for pair in error.axes if pair[0] == name))
-    if not own.axes:
-        return true, true
+    at = np.log(candidates) if scale == "log" else candidates
+    added = (at[:-1, None] + shares * np.diff(at)[:, None]).ravel()
+    added = np.exp(added) if scale == "log" else added
+    added = added[(added > targets[0]) & (added < targets[-1])]
+    true = np.unique(np.concatenate([targets, added]))
+    own = () if error is None else [axis for axis in error.axes if axis[0] == name]
+    if not own:
+        return Segments(candidates, true, true, scale)
+    # What may be measured: the truth, and both ends of the error.
     pairs = []
     for x in true[:, None]:
-        low, high = own.measured_range([name], x, x)
+        low, high = ErrorBounds(tuple(own)).measured_range([name], x, x)
         pairs += [(low[0], x[0]), (x[0], x[0]), (high[0], x[0])]
-    measured, behind = np.unique(np.array(pairs), axis=0).T
-    return measured, behind
+    measured, true = np.unique(np.array(pairs), axis=0).T
+    return Segments(candidates, measured, true, scale)
 
 
-def _rows_of(system: System, names: Sequence[str], values: Sequence[Array]) -> Array:
-    """Return full context rows of all combinations, the last axis fastest."""
-    mesh = np.stack(np.meshgrid(*values, indexing="ij"), -1).reshape(-1, len(names))
-    rows = np.empty((len(mesh), len(system.axes)))
-    for column, axis in enumerate(system.axes):
-        rows[:, column] = axis.default
-        if axis.name in names:
-            rows[:, column] = mesh[:, names.index(axis.name)]
-    return rows
+def _mesh(values: Sequence[Any]) -> NDArray[Any]:
+    """Return all combinations of some values, one per row, the last axis fastest."""
+    return np.stack(np.meshgrid(*values, indexing="ij"), -1).reshape(-1, len(values))
 
 
-def _best_scores(
-    study: Study, question: Question, contexts: Array, between: int
-) -> Array:
-    """Return the best score at each target, NaN where it is not known or not needed."""
+def _best_scores(system: System, question: Question, contexts: Array) -> Array:
+    """Return the best score at each target, NaN where it is not needed."""
     if not any(demand.rule.compares_with_best for demand in question.demands):
         return np.full(len(contexts), np.nan)
-    best = study.require_system().optimum(contexts)
+    best = system.optimum(contexts)
     if best is not None:
         return best
-    if between:
-        raise InvalidInputError(
-            "regret and ratio compare with the best score, which is known at the "
-            "study's targets only. Ask with between=0 to judge a schedule there, or "
-            "ask for a level."
-        )
-    known = study.table["best_known"].values
-    if len(known) != len(contexts):
-        raise InvalidInputError(
-            "The best scores are known at the study's targets only, which an error of "
-            "the measured context leaves. Ask for a level instead."
-        )
-    return known
-
-
-def _size_of(size: str | Mapping[str, float], names: Sequence[str]) -> Size:
-    if size == "vertices":
-        return lambda counts: float(prod(counts))
-    if size == "breakpoints":
-        return lambda counts: float(sum(counts))
-    if (
-        not isinstance(size, Mapping)
-        or set(size) != set(names)
-        or not all(weight > 0 for weight in size.values())
-    ):
-        raise InvalidInputError(
-            "size must be 'vertices', 'breakpoints', or a positive weight for each of "
-            f"{', '.join(names)}, but got {size!r}."
-        )
-    weights = [float(size[name]) for name in names]
-    return lambda counts: float(np.dot(weights, counts))
-
-
-def _size_words(size: str | Mapping[str, float]) -> str:
-    if isinstance(size, str):
-        return {"vertices": "vertices", "breakpoints": "sum of breakpoints"}[size]
-    weights = ", ".join(f"{name}: {weight:g}" for name, weight in size.items())
-    return f"sum of breakpoints with weights {weights}"
-
-
-def _fewest_vertices(axes: Sequence[Segments], size: Size, bound: float) -> int:
-    """Return the fewest vertices of a schedule whose size is at least a bound."""
-    least = [max(1, len(axis.include)) for axis in axes]
-    counts = product(
-        *(range(low, axis.n + 1) for low, axis in zip(least, axes, strict=True))
+    raise InvalidInputError(
+        "regret and ratio compare with the best score at every target, which this "
+        "system does not compute. Ask for a level, e.g. score >= 475."
     )
-    return min(prod(some) for some in counts if size(some) >= bound)
 
 
-def study_of_candidates(cells: CellLosses) -> Study | None:
-    """Return the candidates at the targets, none interpolated.
-
-    Args:
-        cells: that lie between them.
-
-    Returns:
-        A study; None where contexts are measured with an error.
-    """
-    if cells.question.error is not None:
-        return None
-    targets = Grid(**{a.name: Axis(a.name, values=a.true) for a in cells.axes})
-    flat = cells.numbers.reshape(-1, cells.numbers.shape[-1])
-    policies = cells.structure.policies(flat[np.isfinite(flat).all(-1)][:, None])
-    return evaluate_policies(cells.system, policies, targets)
+def _constants(cells: Cells) -> Study:
+    """Return a study of the candidates at the targets, none interpolated."""
+    flat = cells.table.gains.reshape(-1, cells.table.gains.shape[-1])
+    there = flat[np.isfinite(flat).all(-1)]
+    policies = cells.table.structure.policies(there[:, None])
+    return evaluate_policies(cells.system, policies, cells.targets)
 
 
-def _no_schedule(cells: CellLosses, question: Question, *, is_sure: bool) -> str:
+def _no_schedule(cells: Cells, question: Question, *, is_sure: bool) -> str:
     """Return why no schedule serves, with a target that even all candidates fail."""
-    every = [axis.path(range(axis.n)) for axis in cells.axes]
-    mesh = np.stack(np.meshgrid(*every, indexing="ij"), -1)
-    losses, where = cells.worst(mesh.reshape(-1, len(cells.axes)), np.inf)
+    every = _mesh([axis.path(range(axis.n)) for axis in cells.axes])
+    losses, where = cells.worst(every, np.inf)
     worst = int(losses.argmax())
     said = f"No schedule of {cells.bound_of} has {question}."
     if not is_sure:
         said = f"Of {cells.bound_of} no schedule was found that has {question}."
     if where[worst] < 0:
         return f"{said} A source failed: leave it out, or take other sources."
-    row = cells.contexts[where[worst]]
-    place = ", ".join(
-        f"{axis.name} = {x:.6g}" for axis, x in zip(cells.system.axes, row, strict=True)
-    )
+    pairs = zip(cells.system.axes, cells.contexts[where[worst]], strict=True)
+    place = ", ".join(f"{axis.name} = {x:.6g}" for axis, x in pairs)
     return (
         f"{said} With all candidates as breakpoints the loss is {losses[worst]:.4g} at "
         f"{place}. Take more candidates there, or ask for less."

@@ -1,18 +1,19 @@
 """The schedule itself: numbers at breakpoints, interpolated between them."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
-from taskspace._util.files import checksum
+from taskspace._util.files import checksum, plain
 from taskspace._util.words import round_to_side
 from taskspace.certificates.statements import Certificate, context_words
 from taskspace.errors import InvalidInputError, TaskspaceError
@@ -20,7 +21,7 @@ from taskspace.performance.study import Study
 from taskspace.policies import Policy
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.schedules.parameters import PI, PID, Structure
+from taskspace.schedules.parameters import PI, PID, Structure, gain_structure
 
 Scale = Literal["linear", "log"]
 FORMAT = "taskspace-schedule"
@@ -40,10 +41,11 @@ class Schedule:
         structure: how a policy is made from these numbers.
         interpolation: for each axis `"linear"` or `"log"`.
         question: what it was made for, None for a table that was given.
-        lower_bound: no fewer vertices do, of the candidates, on the targets.
-        optimal: whether no schedule of the candidates is smaller.
-        smallest_by: what was to be small: the vertices, or a sum of breakpoints.
-        bound_of: what the bound is about, e.g. `"16 × 16 candidates, 61 × 61 targets"`.
+        lower_bound: no schedule of the candidates with fewer vertices serves the
+            targets.
+        optimal: whether the schedule has as few vertices as that.
+        bound_of: what the bound is about, e.g. `"16 × 16 candidates on 61 × 61
+            targets"`.
         worst: the largest loss at a target.
         worst_context: where that is.
         constant_pieces: lower and upper bound on the number of constant gains, of the
@@ -69,7 +71,6 @@ class Schedule:
     provenance: str = ""
     notes: tuple[str, ...] = ()
     seconds: float = field(default=0.0, repr=False)
-    smallest_by: str = "vertices"
 
     @classmethod
     def of_gains(
@@ -98,43 +99,46 @@ class Schedule:
                 f"gains must have shape {(*shape, 'n_inputs', 'n_states')}, one K per "
                 f"vertex of the breakpoints, but have {table.shape}."
             )
-        size = table.shape[-2:]
-        names = tuple(f"K[{i + 1},{j + 1}]" for i, j in np.ndindex(size))
-        made = cls(
-            axes,
-            table.reshape(*shape, -1),
-            Structure(names, size, is_gain=True),
-            _scales(axes, interpolation),
-        )
+        structure = gain_structure(table.shape[-2:])
+        flat = table.reshape(*shape, -1)
+        made = cls(axes, flat, structure, axis_scales(axes, interpolation))
         made.check()
         return made
 
     def check(self) -> None:
         """Refuse breakpoints and numbers that make no schedule."""
+        self.check_breakpoints()
+        if not np.isfinite(self.gains).all():
+            raise InvalidInputError("Numbers of a schedule must be finite.")
+        names, shape = self.structure.names, self.structure.shape
+        is_known = names in (PI, PID) and not shape
+        if self.structure.is_gain:
+            is_known = len(shape) == 2 and prod(shape) == len(names)
+        if not is_known:
+            raise InvalidInputError(
+                "A schedule must have one name per entry of a gain, or those of a PI "
+                f"or PID controller, but has {', '.join(names)} for shape {shape}."
+            )
+        if self.gains.shape != (*self.shape, len(names)):
+            raise InvalidInputError(
+                f"Numbers of a schedule must have shape {self.shape} with "
+                f"{len(names)} each, but have {self.gains.shape}."
+            )
+
+    def check_breakpoints(self) -> None:
+        """Refuse breakpoints between which nothing can be interpolated."""
         for name, values in self.breakpoints.items():
-            if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
+            is_list = values.ndim == 1 and len(values) and np.isfinite(values).all()
+            if not is_list or (np.diff(values) <= 0).any():
                 raise InvalidInputError(
-                    f"Breakpoints of {name} must be finite numbers, at least one, but "
-                    f"got {values.tolist()}."
-                )
-            if (np.diff(values) <= 0).any():
-                raise InvalidInputError(
-                    f"Breakpoints of {name} must ascend, but got {values.tolist()}."
+                    f"Breakpoints of {name} must be finite numbers that ascend, at "
+                    f"least one, but got {values.tolist()}."
                 )
             if self.interpolation[name] == "log" and values[0] <= 0:
                 raise InvalidInputError(
                     f"Breakpoints of {name} must be positive to interpolate in log, "
                     f"but got {values[0]:g}."
                 )
-        if not np.isfinite(self.gains).all():
-            raise InvalidInputError("Numbers of a schedule must be finite.")
-        names, shape = self.structure.names, self.structure.shape
-        is_known = not self.structure.is_gain and names in (PI, PID) and not shape
-        if not is_known and (len(shape) != 2 or prod(shape) != len(names)):
-            raise InvalidInputError(
-                "A schedule must have one name per entry of a gain, or those of a PI "
-                f"or PID controller, but has {', '.join(names)} for shape {shape}."
-            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -224,9 +228,9 @@ class Schedule:
         assert targets is not None
         rows = system.contexts(targets)
         low, high = rows.min(0), rows.max(0)
-        plain = self.to_dict()
-        axes = list(plain["breakpoints"].items())  # their order matters
-        own = [axes, *(plain[key] for key in ("gains", "structure", "interpolation"))]
+        values = self.to_dict()
+        axes = list(values["breakpoints"].items())  # their order matters
+        own = [axes, *(values[key] for key in ("gains", "structure", "interpolation"))]
         return {
             "schedule": digest_of(own),
             "question": digest_of(question.to_dict()),
@@ -237,8 +241,18 @@ class Schedule:
     # --- sentences and plain values -------------------------------------------------
 
     def __str__(self) -> str:
-        """Return the answer, then the table."""
-        return "\n".join([*self.answer, "", *self.rows])
+        """Return the answer, then the table, one line per vertex."""
+        lines = [*self.answer, ""]
+        for index in product(*map(range, self.shape)):
+            values = zip(self.breakpoints.items(), index, strict=True)
+            at = context_words({name: x[i] for (name, x), i in values}, self.names)
+            numbers = zip(self.structure.names, self.gains[index], strict=True)
+            lines.append(f"{at}: " + ", ".join(f"{n} = {x:.6g}" for n, x in numbers))
+        scales = set(self.interpolation.values())
+        how = scales.pop()
+        if scales:
+            how = ", ".join(f"{n} {s}" for n, s in self.interpolation.items())
+        return "\n".join([*lines, f"Interpolated: {how}; constant beyond the ends."])
 
     def __repr__(self) -> str:
         """Return the schedule in one line."""
@@ -247,7 +261,7 @@ class Schedule:
 
     @property
     def answer(self) -> list[str]:
-        """How few vertices, what is proven of the number, and what stands beside it."""
+        """Sentences: how few vertices, what is proven of that, the largest loss."""
         shape = " × ".join(map(str, self.shape))
         count = f"{self.size} vertices ({shape} breakpoints)"
         if len(self.shape) == 1:
@@ -255,14 +269,13 @@ class Schedule:
         if self.question is None:
             return [f"A schedule of {count}."]
         kind = "" if self.provenance == "exact" else " on the estimated losses"
-        bound = f"at least {self.lower_bound} of {self.bound_of}{kind}"
-        if self.optimal and self.smallest_by == "vertices":
-            bound = f"no fewer of {self.bound_of}{kind}"
-        elif self.optimal:
-            bound = f"no smaller {self.smallest_by} of {self.bound_of}{kind}"
+        least = "no fewer" if self.optimal else f"at least {self.lower_bound}"
+        bound = f"; {least} of {self.bound_of}{kind}"
+        if self.lower_bound == 1 < self.size:
+            bound = ""  # that is no bound
         worst = round_to_side(self.worst, up=True, digits=4)
         where = context_words(self.worst_context, self.names)
-        said = [f"{count}: {self.question}; {bound}."]
+        said = [f"{count}: {self.question}{bound}."]
         said.append(f"The largest loss at a target is {worst}, at {where}.")
         if self.constant_pieces is not None:
             low, high = self.constant_pieces
@@ -272,53 +285,17 @@ class Schedule:
             said.append(f"With the candidates' own gains: {self.size_of_candidates}.")
         return [*said, *self.notes]
 
-    @property
-    def rows(self) -> list[str]:
-        """The table, one line per vertex."""
-        lines = []
-        for index in product(*map(range, self.shape)):
-            values = [
-                x[i] for x, i in zip(self.breakpoints.values(), index, strict=True)
-            ]
-            at = context_words(dict(zip(self.names, values, strict=True)), self.names)
-            numbers = zip(self.structure.names, self.gains[index], strict=True)
-            lines.append(f"{at}: " + ", ".join(f"{n} = {x:.6g}" for n, x in numbers))
-        scales = {self.interpolation[name] for name in self.names}
-        how = " and ".join(sorted(scales))
-        if len(scales) > 1:
-            how = ", ".join(f"{n} {s}" for n, s in self.interpolation.items())
-        return [*lines, f"Interpolated: {how}; constant beyond the ends."]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the schedule as plain values, which `from_dict` reads."""
+        values = plain(replace(self, question=None))
+        del values["question"]
         return {
             "format": FORMAT,
             "version": VERSION,
             "ask": None if self.question is None else str(self.question),
             "size": self.size,
             "shape": list(self.shape),
-            "breakpoints": {k: x.tolist() for k, x in self.breakpoints.items()},
-            "gains": self.gains.tolist(),
-            "structure": {
-                "names": list(self.structure.names),
-                "shape": list(self.structure.shape),
-                "is_gain": self.structure.is_gain,
-                "setpoint_weight": self.structure.setpoint_weight,
-            },
-            "interpolation": dict(self.interpolation),
-            "lower_bound": self.lower_bound,
-            "optimal": self.optimal,
-            "smallest_by": self.smallest_by,
-            "bound_of": self.bound_of,
-            "worst": None if np.isnan(self.worst) else self.worst,
-            "worst_context": self.worst_context,
-            "constant_pieces": (
-                None if self.constant_pieces is None else list(self.constant_pieces)
-            ),
-            "size_of_candidates": self.size_of_candidates,
-            "provenance": self.provenance,
-            "notes": list(self.notes),
-            "seconds": self.seconds,
+            **values,
         }
 
     @classmethod
@@ -333,48 +310,20 @@ class Schedule:
                 f"A schedule must have format {FORMAT!r} and version {VERSION}, but "
                 f"got {values.get('format')!r} and {values.get('version')!r}."
             )
+        asked, worst = values.get("ask"), values.get("worst")
+        given = {**values, "worst": np.nan if worst is None else worst}
         try:
-            asked, pieces = values["ask"], values["constant_pieces"]
-            structure = Structure(
-                tuple(values["structure"]["names"]),
-                tuple(values["structure"]["shape"]),
-                values["structure"]["is_gain"] is True,
-                float(values["structure"]["setpoint_weight"]),
+            made = msgspec.convert(
+                given, cls, dec_hook=lambda _, x: np.array(x, np.float64)
             )
-            made = cls(
-                {k: np.array(x, np.float64) for k, x in values["breakpoints"].items()},
-                np.array(values["gains"], np.float64),
-                structure,
-                _scales(values["breakpoints"], values["interpolation"]),
-                None if asked is None else Question(asked),
-                int(values["lower_bound"]),
-                bool(values["optimal"]),
-                str(values["bound_of"]),
-                np.nan if values["worst"] is None else float(values["worst"]),
-                {str(k): float(x) for k, x in values["worst_context"].items()},
-                None if pieces is None else (int(pieces[0]), int(pieces[1])),
-                values["size_of_candidates"],
-                str(values["provenance"]),
-                tuple(map(str, values["notes"])),
-                float(values["seconds"]),
-                str(values["smallest_by"]),
-            )
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            TaskspaceError,
-        ) as error:
+            axis_scales(made.breakpoints, made.interpolation)
+            question = None if asked is None else Question(asked)
+            made = replace(made, question=question)
+        except (TypeError, ValueError, TaskspaceError) as error:
             raise InvalidInputError(
-                f"The file is no whole schedule: {type(error).__name__}: {error}."
+                f"The file is no whole schedule: {error}"
             ) from error
         made.check()
-        if made.gains.shape != (*made.shape, len(structure.names)):
-            raise InvalidInputError(
-                f"Numbers of a schedule must have shape {made.shape} with "
-                f"{len(structure.names)} each, but have {made.gains.shape}."
-            )
         return made
 
     def save(self, path: str | Path) -> None:
@@ -418,15 +367,20 @@ def _checksum(values: Mapping[str, Any]) -> str:
     return checksum(json.dumps(values, sort_keys=True).encode())
 
 
-def _scales(
-    names: Mapping[str, Any], interpolation: Mapping[str, Scale] | Scale
+def axis_scales(
+    names: Iterable[str], interpolation: Mapping[str, Scale] | Scale
 ) -> dict[str, Scale]:
-    """Return the interpolation of every axis, checked."""
+    """Return the interpolation of every axis, checked.
+
+    Args:
+        names: of the axes.
+        interpolation: `"linear"` or `"log"`, for all axes or for each.
+    """
+    names = list(names)
     if isinstance(interpolation, str):
         interpolation = dict.fromkeys(names, interpolation)
-    if set(interpolation) != set(names) or not all(
-        scale in ("linear", "log") for scale in interpolation.values()
-    ):
+    is_known = all(scale in ("linear", "log") for scale in interpolation.values())
+    if set(interpolation) != set(names) or not is_known:
         raise InvalidInputError(
             f"interpolation must be 'linear' or 'log' for {', '.join(names)}, but got "
             f"{dict(interpolation)!r}."

@@ -11,11 +11,12 @@ do not matter; its line search takes a context that no gain stabilises for a wal
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.arrays import Array, Mask
 from taskspace.errors import InvalidInputError
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.kernels.lyapunov import gramian
@@ -43,7 +44,7 @@ class RegionGains:
             if no gain stabilises one of them.
     """
 
-    gains: NDArray[np.float64]
+    gains: Array
     worst: float
 
 
@@ -60,30 +61,24 @@ class GainRegion:
         continuous: kind of time.
         offset: a, one per context.
         scale: b > 0, one per context.
-        windows: where contexts are measured with an error: where the contexts that
-            each may stand for begin in a list, one place more than there are measured
-            contexts; and the list. A gain must serve all of them at once.
     """
 
-    A: NDArray[np.float64]
-    B: NDArray[np.float64]
-    Q: NDArray[np.float64]
-    R: NDArray[np.float64]
-    sigma: NDArray[np.float64]
+    A: Array
+    B: Array
+    Q: Array
+    R: Array
+    sigma: Array
     continuous: bool
-    offset: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    windows: tuple[NDArray[np.integer], NDArray[np.integer]] | None = None
+    offset: Array
+    scale: Array
 
     @classmethod
     def of(
         cls,
         system: LinearSystem,
-        contexts: NDArray[np.float64],
+        contexts: Array,
         offset: ArrayLike = 0.0,
         scale: ArrayLike = 1.0,
-        *,
-        windows: tuple[NDArray[np.integer], NDArray[np.integer]] | None = None,
     ) -> "GainRegion":
         """Return the region of some contexts of a family.
 
@@ -92,7 +87,6 @@ class GainRegion:
             contexts: full context rows.
             offset: what is subtracted from the cost.
             scale: what the difference is divided by.
-            windows: of measured contexts, see the class.
         """
         n = len(contexts)
         return cls(
@@ -101,88 +95,40 @@ class GainRegion:
             continuous=system.is_continuous,
             offset=np.broadcast_to(np.asarray(offset, np.float64), n),
             scale=np.broadcast_to(np.asarray(scale, np.float64), n),
-            windows=windows,
         )
 
     def __len__(self) -> int:
         return len(self.A)
 
     def at(self, contexts: NDArray) -> "GainRegion":
-        """Return some contexts, each for itself.
+        """Return some of the contexts.
 
         Args:
-            contexts: their numbers.
+            contexts: their indices.
         """
-        parts = {name: getattr(self, name)[contexts] for name in OF_CONTEXTS}
-        return replace(self, windows=None, **parts)
-
-    def take(self, measured: NDArray[np.integer]) -> "GainRegion":
-        """Return some measured contexts with all that they may stand for.
-
-        Args:
-            measured: their numbers.
-        """
-        if self.windows is None:
-            return self.at(measured)
-        offsets, members = self.windows
-        lists = [members[offsets[m] : offsets[m + 1]] for m in measured]
-        contexts, places = np.unique(np.concatenate(lists), return_inverse=True)
-        ends = np.cumsum([0, *map(len, lists)])
-        return replace(self.at(contexts), windows=(ends, places))
+        return replace(self, **{n: getattr(self, n)[contexts] for n in OF_CONTEXTS})
 
     @staticmethod
     def concatenate(parts: "list[GainRegion]") -> "GainRegion":
         """Return all contexts of some regions of one family.
 
         Args:
-            parts: at least one; all with windows, or none.
+            parts: at least one.
         """
-        joined: dict[str, Any] = {
-            name: np.concatenate([getattr(p, name) for p in parts])
-            for name in OF_CONTEXTS
+        joined = {
+            n: np.concatenate([getattr(p, n) for p in parts]) for n in OF_CONTEXTS
         }
-        if parts[0].windows is not None:
-            offsets, members, n = [np.zeros(1, np.int64)], [], 0
-            for part in parts:
-                assert part.windows is not None
-                offsets.append(part.windows[0][1:] + offsets[-1][-1])
-                members.append(part.windows[1] + n)
-                n += len(part)
-            joined["windows"] = np.concatenate(offsets), np.concatenate(members)
         return replace(parts[0], **joined)
 
-    def judged(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the loss that counts, the largest of each window, `(gain, measured)`.
+    def losses(self, gains: Array) -> Array:
+        """Return losses `(gain, context)`, inf where a loop is unstable.
 
         Args:
             gains: shape `(gain, n_inputs, n_states)`.
         """
-        return self.widen(self.losses(gains)[0])
+        return self.pair_losses(gains[:, None])[0]
 
-    def widen(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the largest loss of each window; the losses where nothing errs.
-
-        Args:
-            losses: `(gain, context)`.
-        """
-        if self.windows is None:
-            return losses
-        offsets, members = self.windows
-        return np.maximum.reduceat(losses[:, members], offsets[:-1], axis=1)
-
-    def losses(
-        self, gains: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return losses `(gain, context)`, inf where unstable, and X of each pair.
-
-        Args:
-            gains: shape `(gain, n_inputs, n_states)`.
-        """
-        return self.pair_losses(gains[:, None])
-
-    def pair_losses(
-        self, gains: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def pair_losses(self, gains: Array) -> tuple[Array, Array]:
         """Return the loss of `gains[i]` at context i, and X of each pair.
 
         Args:
@@ -196,9 +142,7 @@ class GainRegion:
         cost = np.where(np.isfinite(X).all((-1, -2)), cost, np.inf)
         return (cost - self.offset) / self.scale, X
 
-    def slopes(
-        self, gains: NDArray[np.float64], X: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def slopes(self, gains: Array, X: Array) -> Array:
         """Return the gradient of the loss of `gains[i]` at context i, for every i.
 
         Args:
@@ -213,15 +157,13 @@ class GainRegion:
         slope = 2 * (self.R @ gains - self.B.swapaxes(-1, -2) @ P) @ X
         return slope / self.scale[:, None, None]
 
-    def _gramian(
-        self, loops: NDArray[np.float64], x0: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _gramian(self, loops: Array, x0: Array) -> Array:
         n = loops.shape[-1]
         flat = (array.reshape(-1, n, n) for array in (loops, x0))
         return gramian(*flat, continuous=self.continuous).reshape(loops.shape)
 
 
-def gain_mask(system: LinearSystem, free: ArrayLike | None) -> NDArray[np.bool_]:
+def gain_mask(system: LinearSystem, free: ArrayLike | None) -> Mask:
     """Return which entries of a gain are free; the others stay zero.
 
     Args:
@@ -243,9 +185,10 @@ def gain_mask(system: LinearSystem, free: ArrayLike | None) -> NDArray[np.bool_]
 
 def design_gains(
     region: GainRegion,
-    starts: NDArray[np.float64],
-    mask: NDArray[np.bool_],
+    starts: Array,
+    mask: Mask,
     *,
+    weights: Array | None = None,
     stop_at: float = -np.inf,
     should_stop: Callable[[], bool] = lambda: False,
     is_warm: bool = False,
@@ -257,11 +200,13 @@ def design_gains(
         starts: gains of which one at least stabilises each context, shape `(gain,
             n_inputs, n_states)`; else they are returned with `worst` inf.
         mask: which entries are free; the others are zero, to the bit.
+        weights: where gains are not chosen from but mixed, their weights at each
+            context, `(context, gain)`.
         stop_at: a worst loss that is good enough.
         should_stop: asked now and then, to end early with the best gains so far.
         is_warm: the starts are nearly right, so only low temperatures are used.
     """
-    descent = _Descent(region, np.where(mask, starts, 0.0), mask)
+    descent = _Descent(region, np.where(mask, starts, 0.0), mask, weights)
     losses = descent.losses.min(0)
     if not np.isfinite(descent.best.worst):
         return descent.best
@@ -279,20 +224,20 @@ class _Look(NamedTuple):
     """One look at the soft maximum: its value, and what its slope needs."""
 
     value: float
-    gains: NDArray[np.float64]
-    X: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    gains: Array
+    X: Array
+    shares: Array
 
 
 class _Descent:
     """BFGS on the soft maximum; keeps the best gains that it met on its way."""
 
     def __init__(
-        self, region: GainRegion, gains: NDArray[np.float64], mask: NDArray[np.bool_]
+        self, region: GainRegion, gains: Array, mask: Mask, weights: Array | None
     ):
-        self.region, self.mask = region, mask
+        self.region, self.mask, self.weights = region, mask, weights
         self.free = np.broadcast_to(mask, gains.shape)
-        self.losses = region.judged(gains)
+        self.losses, _ = self.choices(gains)
         self.best = RegionGains(gains, float(self.losses.min(0).max()))
 
     def run(
@@ -317,18 +262,23 @@ class _Descent:
             if (curve := float(s @ y)) > 0:
                 inverse = _updated(inverse, s, y, curve)
 
-    def look(self, x: NDArray[np.float64], temperature: float) -> _Look:
+    def choices(self, gains: Array) -> tuple[Array, Array]:
+        """Return losses `(choice, context)` and X: of each gain, or of their mix."""
+        if self.weights is None:
+            return self.region.pair_losses(gains[:, None])
+        return self.region.pair_losses(np.tensordot(self.weights, gains, 1)[None])
+
+    def look(self, x: Array, temperature: float) -> _Look:
         """Return the soft maximum over contexts of the soft minimum over gains."""
         gains = np.zeros(self.free.shape)
         gains[self.free] = x
-        each, X = self.region.losses(gains)
-        worst = float(self.region.widen(each).min(0).max())
+        losses, X = self.choices(gains)
+        least = losses.min(0)
+        worst = float(least.max())
         if not np.isfinite(worst):
-            return _Look(np.inf, gains, X, each)
+            return _Look(np.inf, gains, X, losses)
         if worst < self.best.worst:
             self.best = RegionGains(gains, worst)
-        losses, of_windows = _soft_windows(self.region, each, temperature)
-        least = losses.min(0)
         of_gains = np.exp((least - losses) / temperature)
         totals = of_gains.sum(0)
         soft = least - temperature * np.log(totals)
@@ -336,20 +286,23 @@ class _Descent:
         of_contexts = np.exp((soft - top) / temperature)
         value = top + temperature * np.log(of_contexts.sum())
         shares = of_gains / totals * (of_contexts / of_contexts.sum())
-        return _Look(float(value), gains, X, of_windows(shares))
+        return _Look(float(value), gains, X, shares)
 
-    def slope(self, here: _Look) -> NDArray[np.float64]:
+    def slope(self, here: _Look) -> Array:
         """Return the slope of the soft maximum along the free entries."""
         which, contexts = np.nonzero(here.shares > NO_WEIGHT)
-        slopes = self.region.at(contexts).slopes(
-            here.gains[which], here.X[which, contexts]
-        )
+        used, total = here.gains[which], np.zeros_like(here.gains)
+        if self.weights is not None:
+            used = np.tensordot(self.weights[contexts], here.gains, 1)
+        slopes = self.region.at(contexts).slopes(used, here.X[which, contexts])
         slopes *= here.shares[which, contexts][:, None, None]
-        total = np.zeros_like(here.gains)
-        np.add.at(total, which, slopes)
+        if self.weights is not None:
+            total += np.tensordot(self.weights[contexts].T, slopes, 1)
+        else:
+            np.add.at(total, which, slopes)
         return total[self.free]
 
-    def inverse_curvature(self, here: _Look) -> NDArray[np.float64]:
+    def inverse_curvature(self, here: _Look) -> Array:
         """Return the inverse of 2 Σ w R ⊗ X gain by gain: a first guess of Newton's."""
         region, (inputs, states) = self.region, np.nonzero(self.mask)
         n = len(inputs)
@@ -360,9 +313,15 @@ class _Descent:
             weights = np.where(stable, shares + 1e-3 / len(region), 0.0) / region.scale
             X = np.where(stable[:, None, None], here.X[i], 0.0)
             R, S = region.R[:, inputs][:, :, inputs], X[:, states][:, :, states]
-            curvature = 2 * np.tensordot(weights, R * S, 1)
-            curvature[np.diag_indices(n)] *= 1 + 1e-9
-            block = slice(i * n, (i + 1) * n)
+            curvature, block = (
+                2 * np.tensordot(weights, R * S, 1),
+                slice(i * n, (i + 1) * n),
+            )
+            if self.weights is not None:  # the same of all gains that are mixed
+                parts = weights, self.weights, self.weights, 2 * R * S
+                curvature = np.einsum("t,tv,tu,tef->veuf", *parts).reshape(out.shape)
+                block = slice(None)
+            curvature[np.diag_indices(len(curvature))] *= 1 + 1e-9
             try:
                 out[block, block] = np.linalg.inv(curvature)
             except np.linalg.LinAlgError:
@@ -372,12 +331,12 @@ class _Descent:
 
     def line_search(
         self,
-        x: NDArray[np.float64],
+        x: Array,
         value: float,
-        direction: NDArray[np.float64],
+        direction: Array,
         descent: float,
         temperature: float,
-    ) -> tuple[NDArray[np.float64], _Look, NDArray[np.float64]] | None:
+    ) -> tuple[Array, _Look, Array] | None:
         """Return a step that meets the weak Wolfe conditions, None if there is none.
 
         By bisection: where no gain is stable the value is infinite, a step too long.
@@ -397,38 +356,12 @@ class _Descent:
         return None
 
 
-def _soft_windows(
-    region: GainRegion, losses: NDArray[np.float64], temperature: float
-) -> tuple[NDArray[np.float64], Callable[[NDArray[np.float64]], NDArray[np.float64]]]:
-    """Return the soft maximum of each window, and how its shares go to contexts."""
-    if region.windows is None:
-        return losses, lambda shares: shares
-    offsets, members = region.windows
-    sizes = np.diff(offsets)
-    top = region.widen(losses)
-    with np.errstate(invalid="ignore"):
-        within = np.exp((losses[:, members] - np.repeat(top, sizes, 1)) / temperature)
-    within = np.nan_to_num(within, nan=0.0)  # a gain that is not stable somewhere
-    totals = np.add.reduceat(within, offsets[:-1], axis=1)
-    stable = totals > 0
-    soft = top + temperature * np.log(np.where(stable, totals, 1.0))
-    within /= np.repeat(np.where(stable, totals, 1.0), sizes, 1)
-
-    def of_contexts(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-        out = np.zeros_like(losses)
-        pairs = within * np.repeat(shares, sizes, 1)
-        np.add.at(out.T, members, pairs.T)
-        return out
-
-    return soft, of_contexts
-
-
 def _updated(
-    inverse: NDArray[np.float64],
-    s: NDArray[np.float64],
-    y: NDArray[np.float64],
+    inverse: Array,
+    s: Array,
+    y: Array,
     curve: float,
-) -> NDArray[np.float64]:
+) -> Array:
     """Return the inverse Hessian after one update of BFGS."""
     ys = inverse @ y
     outer = np.outer(s, ys)

@@ -9,14 +9,13 @@ is in `ppo_update.py`.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError
 from taskspace.policies import Mlp
 from taskspace.systems.base import System
 from taskspace.systems.rollouts import Layers
@@ -38,10 +37,7 @@ class Ppo(RegionTrainer[Mlp]):
     5 m and cart masses of 0.5 to 10 kg in little time; see docs/cartpole.md.
 
     Args:
-        n_policies: policies per source.
-        family: `"seeds"` trains `n_policies` times with different seeds;
-            `"checkpoints"` trains once and keeps the `n_policies` best evaluated
-            checkpoints.
+        n_policies: policies per source, each from its own seed.
         total_steps: budget of environment steps per training, rounded up to whole
             evaluation periods.
         n_envs: environments that are rolled out side by side.
@@ -64,9 +60,6 @@ class Ppo(RegionTrainer[Mlp]):
             size; `None` does so where actions are continuous.
         normalise_advantages: give the advantages of each batch mean 0 and
             standard deviation 1.
-        bootstrap_truncated: where the step limit cuts an episode, count its future
-            by the value there. `False` takes the cut for an end of the task, a
-            common mistake kept for comparison.
         hidden: widths of the hidden layers of both networks.
         initial_log_std: logarithm of the first standard deviation of continuous
             actions.
@@ -80,7 +73,6 @@ class Ppo(RegionTrainer[Mlp]):
     """
 
     n_policies: int = 3
-    family: Literal["seeds", "checkpoints"] = "seeds"
     total_steps: int = 300_000
     n_envs: int = 16
     n_steps: int = 64
@@ -97,7 +89,6 @@ class Ppo(RegionTrainer[Mlp]):
     normalise_observations: bool = True
     normalise_rewards: bool | None = None
     normalise_advantages: bool = True
-    bootstrap_truncated: bool = True
     hidden: tuple[int, ...] = (64, 64)
     initial_log_std: float = 0.0
     evaluate_every: int = 8192
@@ -110,33 +101,22 @@ class Ppo(RegionTrainer[Mlp]):
 
     def __post_init__(self):
         object.__setattr__(self, "hidden", tuple(self.hidden))
-        counts = "n_policies total_steps n_envs n_steps batch_size n_epochs"
+        counts = "n_policies total_steps n_envs n_steps batch_size n_epochs patience"
         for name in (*counts.split(), "evaluate_every", "n_evaluation_episodes"):
-            if getattr(self, name) < 1:
+            value = getattr(self, name)
+            if value is not None and value < 1:
                 raise InvalidInputError(
-                    f"{name} >= 1 must hold, but got {name}={getattr(self, name)}."
+                    f"{name} >= 1 must hold, but got {name}={value}."
                 )
         for name in ("gamma", "gae_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InvalidInputError(
                     f"0 <= {name} <= 1 must hold, but got {getattr(self, name)}."
                 )
-        if self.patience is not None and self.patience < 1:
-            raise InvalidInputError(
-                f"patience >= 1 must hold, but got patience={self.patience}."
-            )
         if self.n_samples % self.batch_size:
             raise InvalidInputError(
                 f"batch_size must divide n_envs * n_steps = {self.n_samples}, but "
                 f"got batch_size={self.batch_size}."
-            )
-        if self.family not in ("seeds", "checkpoints"):
-            raise UnknownNameError("family", self.family, ["seeds", "checkpoints"])
-        if self.family == "checkpoints" and self.n_periods < self.n_policies:
-            raise InvalidInputError(
-                f"A family of {self.n_policies} checkpoints needs as many "
-                f"evaluations, but total_steps={self.total_steps} has "
-                f"{self.n_periods}. Raise total_steps or lower evaluate_every."
             )
 
     @property
@@ -204,26 +184,10 @@ class Ppo(RegionTrainer[Mlp]):
                 f"PPO trains systems in JAX (SimulatedSystem), but {system.id} is not "
                 "JAX functions. Train Gymnasium environments with 'sb3'."
             )
-        layers, log, steps = self._train_family(system, region, seed, start)
-        policies = Mlp(
-            weights=tuple(weight for weight, _ in layers),
-            biases=tuple(bias for _, bias in layers),
-            head="argmax" if system.n_actions else "clip",
-            action_low=system.action_low,
-            action_high=system.action_high,
-        )
-        return Trained(policies, steps, log)
-
-    def _train_family(
-        self, system: SimulatedSystem, region: Region, seed: int, start: Mlp | None
-    ) -> tuple[Any, dict[str, NDArray[Any]], NDArray[np.int64]]:
-        """Return layers, log and steps of one family, leading dims `(1, policy)`."""
-        is_seeds = self.family == "seeds"
-        n_runs, n_kept = (self.n_policies, 1) if is_seeds else (1, self.n_policies)
         # One compilation serves every size of family, and every budget.
-        recipe = replace(self, n_policies=1, family="seeds", total_steps=1)
+        recipe = replace(self, n_policies=1, total_steps=1)
         runs = []
-        for child in region.seed(seed).spawn(n_runs):
+        for child in region.seed(seed).spawn(self.n_policies):
             with jax.enable_x64(False):
                 rng = np.random.default_rng(child)
                 first = initial_parameters(self, system, rng)
@@ -231,7 +195,6 @@ class Ppo(RegionTrainer[Mlp]):
                     first = first._replace(actor=_layers_of(start, first.actor))
                 trained = train(
                     recipe,
-                    n_kept,
                     system,
                     ContextSampler.of(region),
                     first,
@@ -240,11 +203,8 @@ class Ppo(RegionTrainer[Mlp]):
                     jnp.asarray(self.n_periods),
                 )
                 runs.append(jax.device_get(trained))
-        layers, score = jax.tree.map(
-            lambda *leaves: np.concatenate(leaves)[None], *(run[:2] for run in runs)
-        )
-        evaluations, since_best = (
-            np.repeat([run[i] for run in runs], n_kept)[None] for i in (2, 3)
+        layers, score, evaluations, since_best = jax.tree.map(
+            lambda *leaves: np.stack(leaves)[None], *runs
         )
         solved = system.solved_return if system.solved_return is not None else np.inf
         log = {
@@ -253,8 +213,15 @@ class Ppo(RegionTrainer[Mlp]):
             "evaluations": evaluations,
             "since_best": since_best,
         }
+        policies = Mlp(
+            weights=tuple(weight for weight, _ in layers),
+            biases=tuple(bias for _, bias in layers),
+            head="argmax" if system.n_actions else "clip",
+            action_low=system.action_low,
+            action_high=system.action_high,
+        )
         steps = evaluations.astype(np.int64) * self.n_updates_per_period
-        return layers, log, steps * self.n_samples
+        return Trained(policies, steps * self.n_samples, log)
 
 
 def _layers_of(start: Mlp, like: Layers) -> Layers:

@@ -37,16 +37,20 @@ from taskspace.trainers.region import Region
 if TYPE_CHECKING:
     from taskspace.trainers.ppo import Ppo
 
+# Contexts that a sampler holds at least: regions up to this size share one program.
 MIN_SAMPLER_SIZE = 512
-"""Contexts that a sampler holds at least: regions up to this size share one program."""
 
 
 class ContextSampler(NamedTuple):
-    """The contexts of a region, padded so that few sizes are compiled."""
+    """The contexts of a region, padded so that few sizes are compiled.
+
+    Args:
+        contexts: full context rows.
+        ends: running sums of the weights, above 1 from the last context on.
+    """
 
     contexts: jax.Array
     ends: jax.Array
-    """Running sums of the weights, above 1 from the last context on."""
 
     @classmethod
     def of(cls, region: Region) -> "ContextSampler":
@@ -133,18 +137,24 @@ class Parameters(NamedTuple):
 
 
 class Environments(NamedTuple):
-    """The E environments that collect samples, and what has been seen in them."""
+    """The E environments that collect samples, and what has been seen in them.
+
+    Args:
+        state: of the system, in each.
+        context: of the present episode of each.
+        time: steps since the start of each episode.
+        observations: moments of all observations before this rollout.
+        discounted_return: discounted sum of the rewards of each episode so far.
+        returns: moments of all such sums; their spread is the unit of normalised
+            rewards.
+    """
 
     state: Any
     context: jax.Array
-    """Of the present episode of each."""
     time: jax.Array
-    """Steps since the start of each episode."""
     observations: RunningMoments
     discounted_return: jax.Array
-    """Discounted sum of the rewards of each episode so far."""
     returns: RunningMoments
-    """Of all such sums; their spread is the unit of normalised rewards."""
 
 
 class Samples(NamedTuple):
@@ -158,19 +168,27 @@ class Samples(NamedTuple):
 
 
 class Training(NamedTuple):
-    """A training between two evaluations."""
+    """A training between two evaluations.
+
+    Args:
+        n_evaluations: so far.
+        key: of everything random that follows.
+        parameters: of the networks.
+        optimiser_state: moments of Adam.
+        environments: where the last rollout left them.
+        best: the actor with the best evaluation.
+        score: its evaluation.
+        since_best: evaluations after the best one.
+    """
 
     n_evaluations: jax.Array
     key: jax.Array
     parameters: Parameters
     optimiser_state: optax.OptState
     environments: Environments
-    kept: Layers
-    """The best evaluated actors, with a leading dim."""
+    best: Layers
     score: jax.Array
-    """Evaluation of each of them."""
     since_best: jax.Array
-    """Evaluations after the best one."""
 
 
 def initial_parameters(
@@ -349,12 +367,8 @@ def rollout(
         reward = reward / returns.spread
     value = network(parameters.critic, observation)[..., 0]
     value_after = network(parameters.critic, after)[..., 0]
-    if not ppo.bootstrap_truncated:
-        terminated = terminated | truncated
-    ends = terminated, truncated
-    advantage = advantages(
-        reward, value, value_after, *ends, gamma=ppo.gamma, gae_lambda=ppo.gae_lambda
-    )
+    seen = reward, value, value_after, terminated, truncated
+    advantage = advantages(*seen, gamma=ppo.gamma, gae_lambda=ppo.gae_lambda)
     log_probability, _ = distribution(system, parameters, observation, action)
     samples = Samples(
         observation, action, log_probability, advantage, advantage + value
@@ -499,13 +513,12 @@ def learn(
 
 @partial(
     jax.jit,
-    static_argnums=(0, 1, 2),
+    static_argnums=(0, 1),
     # Compiles in two thirds of the time, and runs no slower.
     compiler_options={"xla_backend_optimization_level": 1},
 )
 def train(
     ppo: "Ppo",
-    n_kept: int,
     system: SimulatedSystem,
     sampler: ContextSampler,
     parameters: Parameters,
@@ -517,7 +530,6 @@ def train(
 
     Args:
         ppo: the settings; its budget does not matter.
-        n_kept: checkpoints to keep.
         system: what is played.
         sampler: draws the contexts of episodes.
         parameters: networks to begin from.
@@ -526,8 +538,8 @@ def train(
         n_periods: evaluation periods of the budget.
 
     Returns:
-        The best `n_kept` evaluated actors and their scores, each with a leading dim;
-        the number of evaluations, and how many came after the best one.
+        The actor with the best evaluation, and that; the number of evaluations, and
+        how many came after the best one.
     """
     stop = ppo.stop_return if ppo.stop_return is not None else system.stop_return
     stop = jnp.inf if stop is None else stop
@@ -569,28 +581,24 @@ def train(
         carry = training.parameters, training.optimiser_state, training.environments
         (parameters, optimiser_state, environments), _ = lax.scan(update, carry, keys)
         actor = environments.observations.fold(parameters.actor)
-        new, score = evaluate(actor, key_evaluation), training.score
-        worst = jnp.argmin(score)
-        is_kept = new >= score[worst]  # the newer of two equal ones has seen more
-
-        def put(stack: jax.Array, new: jax.Array) -> jax.Array:
-            return stack.at[worst].set(jnp.where(is_kept, new, stack[worst]))
-
+        score = evaluate(actor, key_evaluation)
+        is_kept = score >= training.score  # the newer of two equal ones has seen more
+        best = jax.tree.map(partial(jnp.where, is_kept), actor, training.best)
         return Training(
             training.n_evaluations + 1,
             key,
             parameters,
             optimiser_state,
             environments,
-            jax.tree.map(put, training.kept, actor),
-            put(score, new),
-            jnp.where(new > score.max(), 0, training.since_best + 1),
+            best,
+            jnp.where(is_kept, score, training.score),
+            jnp.where(score > training.score, 0, training.since_best + 1),
         )
 
     def goes_on(training: Training) -> jax.Array:
         return (
             (training.n_evaluations < n_periods)
-            & (training.score.min() < stop)
+            & (training.score < stop)
             & (training.since_best < patience)
         )
 
@@ -601,9 +609,9 @@ def train(
         parameters,
         optimiser.init(parameters),
         start(ppo, system, sampler, key_reset),
-        jax.tree.map(lambda leaf: jnp.stack([leaf] * n_kept), parameters.actor),
-        jnp.full(n_kept, -jnp.inf),
+        parameters.actor,
+        jnp.asarray(-jnp.inf),
         jnp.asarray(0),
     )
     last = lax.while_loop(goes_on, period, first)
-    return last.kept, last.score, last.n_evaluations, last.since_best
+    return last.best, last.score, last.n_evaluations, last.since_best

@@ -94,81 +94,76 @@ class Sb3(RegionTrainer[Mlp]):
                 "Sb3 trains systems that are played in episodes (EpisodicSystem), but "
                 f"got {system.id}."
             )
-        children = region.seed(seed).spawn(self.n_policies)
-        family = [self._train_one(system, region, child, start) for child in children]
-        policies, *columns = zip(*family, strict=True)
-        steps, scores, evaluations, since_best = np.array(columns, float)[:, None]
+        best, steps, scores, evaluations, since_best = [], [], [], [], []
+        for child in region.seed(seed).spawn(self.n_policies):
+            word = int(child.generate_state(1)[0] >> 1)
+            n_steps, checkpoints = self._checkpoints(system, region, word, start)
+            own = [score for _, score in checkpoints]
+            last = len(own) - 1 - int(np.argmax(own[::-1]))  # of two equal ones
+            best.append(checkpoints[last][0])
+            steps.append(n_steps)
+            scores.append(own[last])
+            evaluations.append(len(own))
+            since_best.append(len(own) - 1 - last)
         solved = system.solved_return if system.solved_return is not None else np.inf
         log = {
-            "home_return": scores.astype(np.float32),
-            "solved": scores >= solved,
-            "evaluations": evaluations.astype(np.int32),
-            "since_best": since_best.astype(np.int32),
+            "home_return": np.array([scores], np.float32),
+            "solved": np.array([scores]) >= solved,
+            "evaluations": np.array([evaluations], np.int32),
+            "since_best": np.array([since_best], np.int32),
         }
-        arrays = [policy.arrays() for policy in policies]
+        arrays = [policy.arrays() for policy in best]
         joined = {name: np.stack([a[name] for a in arrays])[None] for name in arrays[0]}
-        stack = Mlp.from_arrays(joined, policies[0].settings())
-        return Trained(stack, steps.astype(np.int64), log)
+        stack = Mlp.from_arrays(joined, best[0].settings())
+        return Trained(stack, np.array([steps], np.int64), log)
 
-    def _train_one(
-        self,
-        system: EpisodicSystem,
-        region: Region,
-        seed: np.random.SeedSequence,
-        start: Mlp | None,
-    ) -> tuple[Mlp, int, float, int, int]:
-        """Best checkpoint, steps, its score, evaluations, and those after the best."""
+    def _checkpoints(
+        self, system: EpisodicSystem, region: Region, seed: int, start: Mlp | None
+    ) -> tuple[int, list[tuple[Mlp, float]]]:
+        """Return the steps of one training, and its policies with their evaluations."""
         try:
             import stable_baselines3
-            from stable_baselines3.common.callbacks import BaseCallback
             from stable_baselines3.common.vec_env import DummyVecEnv
         except ImportError as error:
             raise MissingExtraError("The Sb3 trainer", "rl") from error
 
         stop = self.stop_return if self.stop_return is not None else system.stop_return
-        scores: list[float] = []
-        kept: list[tuple[Mlp, int]] = []
+        stop = np.inf if stop is None else stop
+        found: list[tuple[Mlp, float]] = []
+        due = self.evaluate_every
 
         def evaluate(model: "BaseAlgorithm") -> bool:
-            """Keep the model if it is the best so far; whether training goes on."""
+            """Note the policy and its evaluation; return whether training goes on."""
             policy = mlp_from_sb3(model)
-            scores.append(self._evaluate(system, region, policy))
-            if scores[-1] >= max(scores):
-                kept[:] = [(policy, len(scores) - 1)]
-            return stop is None or scores[-1] < stop
+            found.append((policy, self._evaluate(system, region, policy)))
+            return found[-1][1] < stop
 
-        class Evaluation(BaseCallback):
-            def __init__(self, every: int):
-                super().__init__()
-                self.every, self.due = every, every
+        def on_step(variables: dict[str, Any], _: dict[str, Any]) -> bool:
+            nonlocal due
+            model = variables["self"]
+            if model.num_timesteps < due:
+                return True
+            due += self.evaluate_every
+            return evaluate(model)
 
-            def _on_step(self) -> bool:
-                if self.num_timesteps < self.due:
-                    return True
-                self.due += self.every
-                return evaluate(self.model)
-
-        word = int(seed.generate_state(1)[0] >> 1)
         environments = DummyVecEnv(
             [
-                partial(_environment, system, region, word + number)
-                for number in range(self.n_envs)
+                partial(_environment, system, region, seed + i)
+                for i in range(self.n_envs)
             ]
         )
         algorithm = getattr(stable_baselines3, self.algorithm)
         model = algorithm(
-            "MlpPolicy", environments, seed=word, device="cpu", **dict(self.options)
+            "MlpPolicy", environments, seed=seed, device="cpu", **dict(self.options)
         )
         if start is not None:
             _begin_from(model, start)
             evaluate(model)
-        model.learn(self.total_steps, callback=Evaluation(self.evaluate_every))
-        if not scores or stop is None or scores[-1] < stop:
+        model.learn(self.total_steps, callback=on_step)
+        if not found or found[-1][1] < stop:
             evaluate(model)
         environments.close()
-        policy, best = kept[0]
-        after = len(scores) - 1 - best
-        return policy, int(model.num_timesteps), scores[best], len(scores), after
+        return int(model.num_timesteps), found
 
     def _evaluate(self, system: EpisodicSystem, region: Region, policy: Mlp) -> float:
         """Return the mean return, with contexts spread evenly over the region."""
@@ -233,11 +228,9 @@ def _begin_from(model: "BaseAlgorithm", start: Mlp) -> None:
             f"{shapes}. Set policy_kwargs={{'net_arch': …}} to its widths."
         )
     with torch.no_grad():
-        for module, weight, bias in zip(
-            linear, start.weights, start.biases, strict=True
-        ):
-            module.weight.copy_(torch.as_tensor(weight.T.copy()))
-            module.bias.copy_(torch.as_tensor(bias.copy()))
+        for i, module in enumerate(linear):
+            module.weight.copy_(torch.as_tensor(start.weights[i].T.copy()))
+            module.bias.copy_(torch.as_tensor(start.biases[i].copy()))
 
 
 def mlp_from_sb3(model: "BaseAlgorithm") -> Mlp:
@@ -254,11 +247,9 @@ def mlp_from_sb3(model: "BaseAlgorithm") -> Mlp:
 
     space = model.action_space
     modules, head = _actor(model)
-    low, high = -np.inf, np.inf
+    ends = -np.inf, np.inf
     if isinstance(space, Box):
-        low, high = (
-            float(np.unique(bound).item()) for bound in (space.low, space.high)
-        )
+        ends = (float(np.unique(bound).item()) for bound in (space.low, space.high))
     else:
         head = "argmax"
     linear = modules[::2]
@@ -269,12 +260,11 @@ def mlp_from_sb3(model: "BaseAlgorithm") -> Mlp:
             f"{sorted(activations)}. Set policy_kwargs={{'activation_fn': nn.Tanh}}."
         )
     return Mlp(
-        weights=tuple(m.weight.detach().cpu().numpy().T.copy() for m in linear),
-        biases=tuple(m.bias.detach().cpu().numpy().copy() for m in linear),
-        head=head,
-        activation="tanh" if activations == {"Tanh"} else "relu",
-        action_low=low,
-        action_high=high,
+        tuple(m.weight.detach().cpu().numpy().T.copy() for m in linear),
+        tuple(m.bias.detach().cpu().numpy().copy() for m in linear),
+        head,
+        "tanh" if activations == {"Tanh"} else "relu",
+        *ends,
     )
 
 

@@ -1,24 +1,23 @@
 """The controller of a given structure with the least cost, from several starts."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import scipy.optimize
-from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearController
 from taskspace.progress import Progress
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem, Pi, Pid
 from taskspace.systems.linear.controllers import augmented, in_rates
-from taskspace.systems.linear.kernels.lyapunov import LinearMatrices, closed_loop_cost
+from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
 from taskspace.trainers.base import Trained, Trainer, context_seed
 
 __all__ = ["Structured"]
 
-Array = NDArray[np.float64]
 STRUCTURES = ("pi", "pid", "static")
 N_DRAWN = 200
 """Random starts that are looked at once; the search goes on from the best."""
@@ -134,20 +133,16 @@ class Structured(Trainer):
     ) -> Array:
         """Return the gains of least cost at one context."""
         row = context[None]
-        seen = (system.matrices(row), system.output_matrix(row))
-        loop: list[Any] = []
+        plant = system.matrices(row), system.output_matrix(row)
+        start = system.initial_covariance
 
         def costs(gains: Array) -> Array:
             stack = self._controllers(system, gains)
             if system.is_in_rates and self.structure != "static":
                 stack = in_rates(stack)
-            if not loop:
-                start = system.initial_covariance
-                loop.extend(augmented(*seen, start, stack.n_states))
-            matrices: LinearMatrices = loop[0]
-            C, start = loop[1:]
+            loop, C, whole = augmented(*plant, start, stack.n_states)
             return closed_loop_cost(
-                stack.feedback, matrices, start, system.is_continuous, C
+                stack.feedback, loop, whole, system.is_continuous, C
             )[:, 0]
 
         starts = self._starts(system, context, rng)
@@ -163,11 +158,10 @@ class Structured(Trainer):
                     method="Nelder-Mead",
                     options={"xatol": 0.0, "fatol": 1e-10 * value},
                 )
-                if not result.fun < value:
-                    break
-                done = value - result.fun <= 1e-9 * value
-                point, value = result.x, result.fun
-                if done:
+                gained = value - result.fun
+                if gained > 0:
+                    point, value = result.x, result.fun
+                if not gained > 1e-9 * value:
                     break
             if value < least:
                 best, least = point, value

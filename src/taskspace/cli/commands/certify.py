@@ -228,7 +228,7 @@ def _show_block(certificate: Certificate) -> None:
 
 def _hint(result: CertifyResult, study: Study) -> None:
     """Say that other gains than these candidates may need fewer, where that is so."""
-    from taskspace.designs.tasks import can_design  # loads slowly
+    from taskspace.designs.problem import can_design  # loads slowly
 
     if result.cover is None or study.system is None:
         return

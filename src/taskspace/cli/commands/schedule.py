@@ -11,7 +11,14 @@ from taskspace.cli.options import (
     command_options,
     option,
 )
-from taskspace.cli.output import Answer, console, figure_file, shown, stage_progress
+from taskspace.cli.output import (
+    Answer,
+    console,
+    figure_file,
+    shown,
+    stage_progress,
+    writable,
+)
 from taskspace.schedules import Schedule
 from taskspace.schedules import schedule as find_schedule
 
@@ -23,7 +30,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Options:
-    """What `taskspace schedule` may be told beside the question and the reading."""
+    """The options of `taskspace schedule`, without the question and the reading."""
 
     path: Path = argument("A run of linear gains or PI or PID controllers on a grid.")
     table: Path | None = option("Shorten this schedule, a file that --save wrote.")
@@ -35,16 +42,12 @@ class Options:
 def schedule(options: Options, asking: Asking, reading: Reading) -> Answer:
     """Find the fewest breakpoints between which gains are interpolated."""
     figure_file(options.plot)
+    writable(options.save)
     question = asking.question(options.path)
     table = None if options.table is None else Schedule.load(options.table)
     with stage_progress() as report:
         study = reading.study(options.path)
-        found = find_schedule(
-            study,
-            question,
-            table=table,
-            progress=report,
-        )
+        found = find_schedule(study, question, table=table, progress=report)
     if options.save is not None:
         found.save(options.save)
     if options.plot is not None:

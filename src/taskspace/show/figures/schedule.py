@@ -12,8 +12,8 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
 from taskspace.schedules import Schedule
-from taskspace.schedules.cells import losses_at
 from taskspace.schedules.schedule import check_schedulable
+from taskspace.schedules.search import losses_at
 from taskspace.show.figures.map import AxisRecord, axes_of, cell_edges
 from taskspace.show.style import (
     PALETTE,

@@ -1,4 +1,4 @@
-"""What is designed: a family, contexts to serve, a question, gains to begin with."""
+"""What is designed: a linear family, contexts to serve, a question, free entries."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,8 +10,6 @@ from taskspace._util.arrays import Array, Mask
 from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.search import N_STAGES, counted_cover
 from taskspace.cover import smallest_epsilon
-from taskspace.designs.bound import MOST_CONTEXTS, fewer_contexts
-from taskspace.designs.tasks import check_question, linear_system
 from taskspace.errors import InvalidInputError
 from taskspace.performance import evaluate_policies
 from taskspace.performance.study import Study
@@ -19,7 +17,6 @@ from taskspace.performance.work import TRAINED
 from taskspace.policies import LinearGain
 from taskspace.questions import Question, as_question
 from taskspace.sets import pack
-from taskspace.sets.erosion import windows_of
 from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
@@ -28,13 +25,86 @@ from taskspace.trainers.minimax import GainRegion, design_gains, gain_mask
 DESIGNED = "designed"
 """What `source_kind` says of a designed gain."""
 MOST_CANDIDATES = 10_000
-MOST_BETWEEN, MOST_MEASURED = 500_000, 4 * MOST_CONTEXTS
-"""Numbers in A at contexts between the targets, where gains are tried too; contexts
-there where each stands for those within an error of it."""
+MOST_CONTEXTS = 1600
+MOST_BETWEEN = 500_000
+"""Numbers in A at contexts between the targets, where gains are tried too."""
+
+
+def linear_system(system: System) -> LinearSystem:
+    """Return the system if its gains can be designed, else say what it takes.
+
+    Args:
+        system: the tasks.
+    """
+    if not isinstance(system, LinearSystem) or np.isfinite(system.horizon):
+        raise InvalidInputError(
+            "Gains are designed for linear families with the infinite horizon, whose "
+            f"cost has a gradient in closed form, but {system.id} is none."
+        )
+    return system
+
+
+def check_question(question: Question) -> None:
+    """Refuse questions that ask for more than the mean cost of a gain at a context.
+
+    Args:
+        question: what is asked.
+    """
+    question.check_single("A design lessens one loss, so it")
+    question.check_exact("A design")
+    if question.rule.compares_with_home or not question.rule.has_box_bounds:
+        raise InvalidInputError(
+            "A gain is designed for regret, ratio or cost, but got "
+            f"{question.criterion!r}. A designed gain has no source to compare with, "
+            "and a design needs the slope of the loss."
+        )
+    if question.measure != "performance":
+        raise InvalidInputError(
+            "A gain is designed for its cost, whose slope and bounds over boxes of "
+            f"gains are known, but the question is about {question.measure}. Leave "
+            "the measure out, and check it of the designed gains: ts.certify."
+        )
+
+
+def can_design(system: System, question: Question) -> bool:
+    """Return whether gains can be designed for a question about a system.
+
+    Args:
+        system: the tasks.
+        question: what is asked.
+    """
+    try:
+        linear_system(system)
+        check_question(question)
+    except InvalidInputError:
+        return False
+    return True
+
+
+def fewer_contexts(space: Space, n: int) -> Space:
+    """Return at most n contexts of a space, evenly, with the ends of its axes.
+
+    Args:
+        space: contexts.
+        n: how many, at most.
+    """
+    if space.size <= n:
+        return space
+    if isinstance(space, Grid):
+        shape = np.array(space.shape)
+        while np.prod(shape) > n:
+            shape[shape.argmax()] -= 1
+        axes = {
+            axis.name: axis.values[np.linspace(0, axis.n - 1, k).round().astype(int)]
+            for axis, k in zip(space.axes, shape, strict=True)
+        }
+        return Grid(**{name: values.tolist() for name, values in axes.items()})
+    rows = np.linspace(0, space.size - 1, n).round().astype(int)
+    return Points(space.names, space.points[rows])
 
 
 @dataclass(frozen=True, eq=False)
-class DesignCase:
+class DesignProblem:
     """A family, the contexts to serve, a question, and which entries are free.
 
     Args:
@@ -42,7 +112,7 @@ class DesignCase:
         targets: the contexts to serve.
         question: what it means to serve.
         mask: which entries of a gain are free; the others are zero.
-        first_gains: to begin with, beside the optimal ones of the contexts.
+        first_gains: to begin with, and the optimal ones of the contexts.
     """
 
     system: LinearSystem
@@ -57,10 +127,10 @@ class DesignCase:
         problem: Study | System,
         space: Space | None,
         question: Question | str | None,
-        mask: ArrayLike | None,
+        mask: ArrayLike | None = None,
         *,
         needs_bound: bool = True,
-    ) -> "DesignCase":
+    ) -> "DesignProblem":
         """Return what is designed, or say in words what is missing.
 
         Args:
@@ -74,9 +144,6 @@ class DesignCase:
         check_question(question)
         if not question.has_bound:
             question = question.at(0.0)  # the number of gains is given instead
-        system = linear_system(
-            problem if isinstance(problem, System) else problem.require_system()
-        )
         gains = None
         if isinstance(problem, Study):
             space = problem.targets if space is None else space
@@ -84,6 +151,8 @@ class DesignCase:
                 stack = problem.policies.gain
                 if stack.shape[1] == 1 and len(stack) <= MOST_CANDIDATES:
                     gains = stack[:, 0]
+            problem = problem.require_system()
+        system = linear_system(problem)
         if space is None:
             raise InvalidInputError(
                 "A design needs contexts to serve, but got none. Give a space: "
@@ -109,20 +178,14 @@ class DesignCase:
         return np.unique(np.where(self.mask, np.concatenate(gains), 0.0), axis=0)
 
     def region_of(self, space: Space) -> GainRegion:
-        """Return contexts with their plants, losses and windows of errors.
+        """Return contexts with their plants and losses.
 
         Args:
             space: the contexts; some gain must stabilise each of them.
         """
         contexts, question = self.system.contexts(space), self.question
-        windows = None
-        if question.error is not None:
-            lists = windows_of(question.error, Points(space.names, space.points))
-            assert lists.offsets is not None
-            assert lists.members is not None
-            windows = lists.offsets, lists.members
         if question.rule.is_absolute:
-            return GainRegion.of(self.system, contexts, windows=windows)
+            return GainRegion.of(self.system, contexts)
         optimum = self.system.optimum(contexts)
         assert optimum is not None
         lost = np.flatnonzero(~np.isfinite(optimum))
@@ -135,7 +198,7 @@ class DesignCase:
                 "ask for a level, e.g. cost <= 12."
             )
         scale = -optimum if question.rule.is_relative else 1.0
-        return GainRegion.of(self.system, contexts, -optimum, scale, windows=windows)
+        return GainRegion.of(self.system, contexts, -optimum, scale)
 
     @cached_property
     def finer(self) -> Grid | None:
@@ -147,14 +210,12 @@ class DesignCase:
             halved = [
                 np.unique(np.concatenate([v, v[1:] / 2 + v[:-1] / 2])) for v in values
             ]
-            n = np.prod([len(v) for v in halved])
-            too_many = self.question.error is not None and n > MOST_MEASURED
-            if too_many or n * len(self.system.states) ** 2 > MOST_BETWEEN:
+            n_contexts = np.prod([len(v) for v in halved])
+            if n_contexts * len(self.system.states) ** 2 > MOST_BETWEEN:
                 break
             values = halved
-        names = [axis.name for axis in self.targets.axes]
         lists = [v.tolist() for v in values]
-        return Grid(**dict(zip(names, lists, strict=True)))
+        return Grid(**dict(zip(self.targets.names, lists, strict=True)))
 
     def start(self, k: int | None, clock: Clock, seed: int) -> tuple[Array, int | None]:
         """Return the candidates' best selection, and how many the tolerance needs.
@@ -165,7 +226,7 @@ class DesignCase:
             seed: of its search.
         """
         limit = np.inf if k is not None else self.question.epsilon
-        pool, losses = self._served(limit)
+        pool, losses = self._candidates_within(limit)
         if k is None:
             cover = counted_cover(pack(losses <= limit), clock, seed)
             return pool[cover.sources], cover.size
@@ -179,17 +240,17 @@ class DesignCase:
             "contexts. Ask for more gains, or for a tolerance instead of a number."
         )
 
-    def _served(self, limit: float) -> tuple[Array, Array]:
+    def _candidates_within(self, limit: float) -> tuple[Array, Array]:
         """Return candidates that serve all nodes, some designed for one, and losses."""
         region, pool = self.region, self.pool
-        losses = region.judged(pool)
+        losses = region.losses(pool)
         for node in np.flatnonzero(~(losses.min(0) <= limit)):
             # A gain of this structure for this context alone, from the next best one.
             best = pool[losses[:, node].argmin()]
-            single = design_gains(region.take(np.array([node])), best[None], self.mask)
+            single = design_gains(region.at(np.array([node])), best[None], self.mask)
             if single.worst <= limit and single.worst < np.inf:
                 pool = np.concatenate([pool, single.gains])
-                losses = np.concatenate([losses, region.judged(single.gains)])
+                losses = np.concatenate([losses, region.losses(single.gains)])
         bad = np.flatnonzero(~(losses.min(0) <= limit))
         if len(bad):
             verb = "stabilises" if limit == np.inf else "serves"
