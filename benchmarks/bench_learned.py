@@ -45,8 +45,8 @@ from taskspace.sets import pack
 from taskspace.spaces import Points, Space
 from taskspace.systems.base import ContextAxis
 from taskspace.systems.simulated import SimulatedSystem
+from taskspace.trainers.base import Region
 from taskspace.trainers.ppo import Ppo
-from taskspace.trainers.region import Region
 
 SELECTORS = ("noisy", "regions", "farthest", "uncovered", "mbtl")
 SINGLE = ("randomised", "conditioned")

@@ -10,8 +10,7 @@ from taskspace.policies import LinearGain
 from taskspace.progress import Progress
 from taskspace.selection import SELECTORS
 from taskspace.systems.base import ContextAxis, System
-from taskspace.trainers.base import Trained, Trainer, context_seed
-from taskspace.trainers.region import RegionTrainer
+from taskspace.trainers.base import RegionTrainer, Trained, Trainer, context_seed
 
 PROPOSING = [name for name, cls in SELECTORS.items() if not cls.needs_regions]
 """Selectors that name contexts; the others need a trainer of regions."""

@@ -19,8 +19,8 @@ from taskspace.systems.cartpole import CartPole
 from taskspace.systems.pendulum import Pendulum
 from taskspace.systems.rollouts import network
 from taskspace.trainers import ppo_update as parts
+from taskspace.trainers.base import Region
 from taskspace.trainers.ppo import Ppo
-from taskspace.trainers.region import Region
 from tests.trainers.probes import Probe, Regulator, Vector
 
 GAMMA = 0.9

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from taskspace.errors import InvalidInputError
 from taskspace.systems.cartpole import CartPole
 from taskspace.trainers import ppo_update as parts
+from taskspace.trainers.base import Region
 from taskspace.trainers.ppo import Ppo
-from taskspace.trainers.region import Region
 from tests.trainers.probes import Probe
 from tests.trainers.test_ppo import QUICK_COMPILATION, SMALL, arrays_of
 

@@ -6,7 +6,7 @@ import pytest
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.systems.cartpole import CartPole
 from taskspace.systems.pendulum import Pendulum
-from taskspace.trainers.region import Region
+from taskspace.trainers.base import Region
 from taskspace.trainers.sb3 import Sb3, _begin_from, _environment, mlp_from_sb3
 
 pytest.importorskip("stable_baselines3")

@@ -1,6 +1,6 @@
 """What is designed: a linear family, contexts to serve, a question, free entries."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance import evaluate_policies
 from taskspace.performance.study import Study
 from taskspace.performance.work import TRAINED
-from taskspace.policies import LinearGain
 from taskspace.questions import Question, as_question
 from taskspace.sets import pack
 from taskspace.spaces import Grid, Points, Space
@@ -24,7 +23,6 @@ from taskspace.trainers.minimax import GainRegion, design_gains, gain_mask
 
 DESIGNED = "designed"
 """What `source_kind` says of a designed gain."""
-MOST_CANDIDATES = 10_000
 MOST_CONTEXTS = 1600
 MOST_BETWEEN = 500_000
 """Numbers in A at contexts between the targets, where gains are tried too."""
@@ -112,14 +110,12 @@ class DesignProblem:
         targets: the contexts to serve.
         question: what it means to serve.
         mask: which entries of a gain are free; the others are zero.
-        first_gains: to begin with, and the optimal ones of the contexts.
     """
 
     system: LinearSystem
     targets: Space
     question: Question
     mask: Mask
-    first_gains: Array | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -144,13 +140,8 @@ class DesignProblem:
         check_question(question)
         if not question.has_bound:
             question = question.at(0.0)  # the number of gains is given instead
-        gains = None
         if isinstance(problem, Study):
             space = problem.targets if space is None else space
-            if isinstance(problem.policies, LinearGain):
-                stack = problem.policies.gain
-                if stack.shape[1] == 1 and len(stack) <= MOST_CANDIDATES:
-                    gains = stack[:, 0]
             problem = problem.require_system()
         system = linear_system(problem)
         if space is None:
@@ -158,7 +149,7 @@ class DesignProblem:
                 "A design needs contexts to serve, but got none. Give a space: "
                 "ts.design(system, space, question)."
             )
-        return cls(system, space, question, gain_mask(system, mask), gains)
+        return cls(system, space, question, gain_mask(system, mask))
 
     @cached_property
     def nodes(self) -> Space:
@@ -172,10 +163,9 @@ class DesignProblem:
 
     @cached_property
     def pool(self) -> Array:
-        """The candidates: known gains, and the optimal ones of the nodes."""
+        """The candidates: the optimal gains of the nodes."""
         optimal, _ = self.system.optimal_gain(self.system.contexts(self.nodes))
-        gains = [optimal] if self.first_gains is None else [self.first_gains, optimal]
-        return np.unique(np.where(self.mask, np.concatenate(gains), 0.0), axis=0)
+        return np.unique(np.where(self.mask, optimal, 0.0), axis=0)
 
     def region_of(self, space: Space) -> GainRegion:
         """Return contexts with their plants and losses.

@@ -11,8 +11,7 @@ from taskspace.errors import NOT_OF_A_TRAINING, InvalidInputError, UnknownNameEr
 from taskspace.performance.table import DIMS, REDUCTIONS, reduced_name
 from taskspace.policies import Policy
 from taskspace.systems.base import MEASURES, REDUCED, System
-from taskspace.trainers.base import Trained, Trainer, shortened
-from taskspace.trainers.region import Region, RegionTrainer
+from taskspace.trainers.base import Region, RegionTrainer, Trained, Trainer, shortened
 
 TRAINED = "trained"
 """The kind of a source whose policies the trainer made at one context."""

@@ -27,7 +27,7 @@ from taskspace.systems.base import System
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_CANDIDATES = {1: 200, 2: 20}
+MAX_CANDIDATES = {1: 100, 2: 20}
 """Candidates per axis, by the number of axes that vary; 9 of three axes or more."""
 MAX_TARGETS = 200_000
 
@@ -62,7 +62,7 @@ def schedule(
     **Other arguments**
 
     Args:
-        candidates: the most candidates per axis, evenly thinned; 200 of one axis and
+        candidates: the most candidates per axis, evenly thinned; 100 of one axis and
             20 of two if left out.
         between: targets between neighbouring candidates, added to those of the study.
         interpolation: `"linear"` or `"log"`, for all axes or for each; `"log"` on log

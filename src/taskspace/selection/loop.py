@@ -18,7 +18,7 @@ from taskspace.selection.log import Log, Proposal, Step
 from taskspace.selection.options import Options
 from taskspace.selection.selectors.base import Known, Selector
 from taskspace.selection.selectors.baselines import Uniform
-from taskspace.trainers.region import Region
+from taskspace.trainers.base import Region
 
 COVERED = "covered"
 """The stop reason when every target is served, by evaluation."""

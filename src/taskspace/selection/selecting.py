@@ -25,8 +25,7 @@ from taskspace.selection.selectors.noisy import Noisy
 from taskspace.sets import pack
 from taskspace.spaces import Space
 from taskspace.systems.base import System
-from taskspace.trainers.base import Trainer, check_tasks
-from taskspace.trainers.region import RegionTrainer
+from taskspace.trainers.base import RegionTrainer, Trainer, check_tasks
 
 
 def select(

@@ -30,7 +30,7 @@ from taskspace.sets import pack
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained
-from taskspace.trainers.region import Region, RegionTrainer
+from taskspace.trainers.base import Region, RegionTrainer
 
 __all__ = ["check_criterion", "check_method", "check_selector"]
 

@@ -2,13 +2,13 @@
 
 import taskspace._util.lazy
 
+from .base import Region as Region
+from .base import RegionTrainer as RegionTrainer
 from .base import Trained as Trained
 from .base import Trainer as Trainer
 from .base import context_seed as context_seed
 from .lqr import Lqr as Lqr
 from .ppo import Ppo as Ppo
-from .region import Region as Region
-from .region import RegionTrainer as RegionTrainer
 from .sb3 import Sb3 as Sb3
 from .structured import Structured as Structured
 

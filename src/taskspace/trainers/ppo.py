@@ -20,9 +20,8 @@ from taskspace.policies import Mlp
 from taskspace.systems.base import System
 from taskspace.systems.rollouts import Layers
 from taskspace.systems.simulated import SimulatedSystem
-from taskspace.trainers.base import Trained
+from taskspace.trainers.base import Region, RegionTrainer, Trained
 from taskspace.trainers.ppo_update import ContextSampler, initial_parameters, train
-from taskspace.trainers.region import Region, RegionTrainer
 
 __all__ = ["Ppo"]
 

@@ -32,7 +32,7 @@ from taskspace.systems.rollouts import (
     where,
 )
 from taskspace.systems.simulated import SimulatedSystem
-from taskspace.trainers.region import Region
+from taskspace.trainers.base import Region
 
 if TYPE_CHECKING:
     from taskspace.trainers.ppo import Ppo

@@ -16,8 +16,7 @@ from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameEr
 from taskspace.policies import Mlp
 from taskspace.systems.base import System
 from taskspace.systems.episodic import FIRST_TRAINING, EpisodicSystem
-from taskspace.trainers.base import Trained
-from taskspace.trainers.region import Region, RegionTrainer
+from taskspace.trainers.base import Region, RegionTrainer, Trained
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm

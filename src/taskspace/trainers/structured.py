@@ -18,7 +18,7 @@ from taskspace.trainers.base import Trained, Trainer, context_seed
 
 __all__ = ["Structured"]
 
-STRUCTURES = ("pi", "pid", "static")
+STRUCTURES = ("pi", "pid")
 N_DRAWN = 200
 """Random starts that are looked at once; the search goes on from the best."""
 DECADES = 3.0
@@ -28,7 +28,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class Structured(Trainer):
-    """PI, PID or static output feedback of least cost at each source.
+    """PI or PID controllers of least cost at each source.
 
     The cost is the system's own, computed exactly; the search (Nelder and Mead) starts
     from the best of many random gains in the scale of the plant. What it finds is a
@@ -36,12 +36,12 @@ class Structured(Trainer):
     where a stabilising one was found.
 
     Args:
-        structure: `"pi"`, `"pid"` or `"static"`: gains of every output to every input.
+        structure: `"pi"` or `"pid"`, for one input and one output.
         n_starts: how many starts the search goes on from.
         filter_time: time constant of the derivative's filter, for `"pid"`.
     """
 
-    structure: Literal["pi", "pid", "static"] = "pi"
+    structure: Literal["pi", "pid"] = "pi"
     n_starts: int = 3
     filter_time: float = 0.0
     n_policies: int = field(default=1, init=False)
@@ -90,37 +90,8 @@ class Structured(Trainer):
         steps = np.zeros(cost.shape, np.int64)
         return Trained(stack, steps, {"found": np.isfinite(cost)})
 
-    def _sizes(self, system: LinearSystem, context: Array) -> tuple[int, int]:
-        """Return the numbers of inputs and of outputs; PI and PID need one of each."""
-        outputs = system.output_matrix(context[None]).shape[1]
-        if system.is_in_rates and self.structure != "static":
-            outputs //= 2  # the rates, and what they are rates of
-        inputs = system.matrices(context[None]).B.shape[2]
-        if self.structure != "static" and (inputs, outputs) != (1, 1):
-            raise InvalidInputError(
-                f"structure={self.structure!r} is for one input and one output, but "
-                f"there are {inputs} and {outputs}. State what is measured as C, or "
-                "use structure='static'."
-            )
-        return inputs, outputs
-
     def _controllers(self, system: LinearSystem, gains: Array) -> LinearController:
         """Return controllers of gains with dims `(…, gain)`."""
-        if self.structure == "static":
-            default = np.array([axis.default for axis in system.axes])
-            inputs, outputs = self._sizes(system, default)
-            front = gains.shape[:-1]
-            pairs = np.ndindex(inputs, outputs)
-            names = [f"k_{i + 1}_{j + 1}" for i, j in pairs]
-            return LinearController(
-                np.zeros((*front, 0, 0)),
-                np.zeros((*front, 0, outputs)),
-                np.zeros((*front, inputs, 0)),
-                gains.reshape(*front, inputs, outputs),
-                parameters=gains,
-                names=tuple(names),
-                time="continuous" if system.is_continuous else "discrete",
-            )
         parts = np.moveaxis(gains, -1, 0)
         if self.structure == "pi":
             stack = Pi(*parts)
@@ -138,7 +109,7 @@ class Structured(Trainer):
 
         def costs(gains: Array) -> Array:
             stack = self._controllers(system, gains)
-            if system.is_in_rates and self.structure != "static":
+            if system.is_in_rates:
                 stack = in_rates(stack)
             loop, C, whole = augmented(*plant, start, stack.n_states)
             return closed_loop_cost(
@@ -171,31 +142,29 @@ class Structured(Trainer):
         self, system: LinearSystem, context: Array, rng: np.random.Generator
     ) -> Array:
         """Return gains to start from, in the scale of the plant."""
-        inputs, outputs = self._sizes(system, context)
         A, B, _, _ = (matrix[0] for matrix in system.matrices(context[None]))
-        C = system.output_matrix(context[None])[0][:outputs]
-        if system.is_in_rates and self.structure != "static":
+        C = system.output_matrix(context[None])[0]
+        if system.is_in_rates:  # the rates, and what they are rates of
+            outputs = len(C) // 2
             n = len(A) - outputs
-            A, B, C = A[:n, :n], B[:n], C[:, :n]
+            A, B, C = A[:n, :n], B[:n], C[:outputs, :n]
+        if (B.shape[1], len(C)) != (1, 1):
+            raise InvalidInputError(
+                f"structure={self.structure!r} is for one input and one output, but "
+                f"there are {B.shape[1]} and {len(C)}. State what is measured as C."
+            )
         if not system.is_continuous:
             A = A - np.eye(len(A))  # per step
         rates = np.abs(np.linalg.eigvals(A))
         top = max(rates.max(), np.finfo(float).tiny)
         rate = top * 10.0 ** rng.uniform(-DECADES, 1.0, N_DRAWN)
         eye = np.eye(len(A))
-        response = np.array(
-            [C @ np.linalg.solve((1 + 1j) * w * eye - A, B) for w in rate]
-        )
-        size = np.abs(response)
+        response = [C @ np.linalg.solve((1 + 1j) * w * eye - A, B) for w in rate]
+        size = np.abs(np.array(response))[:, 0, 0]
         size = np.where(size > 0, size, size.max(initial=0.0))
         scale = 1 / np.where(size > 0, size, 1.0)
-        factor = 10.0 ** rng.uniform(-1.0, 1.0, (N_DRAWN, outputs, inputs))
-        sign = rng.choice([-1.0, 1.0], (N_DRAWN, outputs, inputs))
-        gain = np.swapaxes(sign * factor * scale, 1, 2)
-        if self.structure == "static":
-            drawn = gain.reshape(N_DRAWN, -1)
-            return np.concatenate([np.zeros((1, drawn.shape[1])), drawn])
-        kp = gain[:, 0, 0]
+        factor = 10.0 ** rng.uniform(-1.0, 1.0, N_DRAWN)
+        kp = rng.choice([-1.0, 1.0], N_DRAWN) * factor * scale
         ki = kp * rate * 10.0 ** rng.uniform(-2.0, 0.0, N_DRAWN)
         kd = kp / rate * 10.0 ** rng.uniform(-2.0, 0.0, N_DRAWN)
         return np.stack([kp, ki] if self.structure == "pi" else [kp, ki, kd], 1)

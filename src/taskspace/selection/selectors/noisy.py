@@ -27,7 +27,7 @@ from taskspace.selection.log import Proposal
 from taskspace.selection.selectors.base import Known, Selector, selector
 from taskspace.selection.selectors.baselines import Farthest
 from taskspace.spaces import Space
-from taskspace.trainers.region import RegionTrainer
+from taskspace.trainers.base import RegionTrainer
 
 Kind = Literal["region", "continue", "again", "point", "retry"]
 """A policy for all that is uncovered, from nothing; the last of these trained further;
