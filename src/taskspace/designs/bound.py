@@ -35,16 +35,16 @@ from taskspace.spaces import Space
 from taskspace.systems.base import System
 from taskspace.trainers.minimax import gain_mask
 
+# Of a gain, up to which boxes are tried; beyond, ellipsoids alone.
 MOST_ENTRIES = 4
-"""Of a gain, up to which boxes are tried; beyond, ellipsoids alone."""
+# Boxes so near to one that is cut, in its own sides, are cut too.
 AROUND = 1.6
-"""Boxes so near to one that is cut, in its own sides, are cut too."""
 LOCAL_STEPS = 2000
 MOST_BOXES = 60_000
+# For the last cover, also when time is up: it is what proves the bound.
 LEAST_SECONDS = 2.0
-"""For the last cover, also when time is up: it is what proves the bound."""
+# Boxes are cut no smaller, in units of what serves a context.
 SMALLEST = 1e-5
-"""Boxes are cut no smaller, in units of what serves a context."""
 # At most so many contexts have their ellipsoids compared pair by pair.
 MOST_PACKED = 400
 

@@ -44,8 +44,8 @@ from taskspace.systems.linear.tracing.traced import (
 )
 
 UNIT = 2.0**-53
+# Share of the quadratic term that pays for the linear one, which is next to zero.
 TAU = 1e-4
-"""Share of the quadratic term that pays for the linear one, which is next to zero."""
 
 
 @dataclass(frozen=True, eq=False)

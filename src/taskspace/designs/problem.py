@@ -21,11 +21,11 @@ from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
 from taskspace.trainers.minimax import GainRegion, design_gains, gain_mask
 
+# What `source_kind` says of a designed gain.
 DESIGNED = "designed"
-"""What `source_kind` says of a designed gain."""
 MOST_CONTEXTS = 1600
+# Numbers in A at contexts between the targets, where gains are tried too.
 MOST_BETWEEN = 500_000
-"""Numbers in A at contexts between the targets, where gains are tried too."""
 
 
 def linear_system(system: System) -> LinearSystem:

@@ -12,7 +12,6 @@ them is proven elsewhere (`taskspace.certificates`).
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain, islice, product
-from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import maximum_filter
@@ -27,10 +26,10 @@ from taskspace.progress import Progress
 from taskspace.spaces import Grid, Points, Space
 from taskspace.trainers.minimax import GainRegion, RegionGains, design_gains
 
+# Boxes of gains for the first bound, before gains are designed anew.
 FIRST_BOXES = 20_000
-"""Boxes of gains for the first bound, before gains are designed anew."""
+# Targets that a design for a whole box begins with; it adds those that it needs.
 N_BEFORE = 400
-"""Targets that a design for a whole box begins with; it adds those that it needs."""
 # Restarts from other gains, of a size that was not reached by taking one away.
 MOST_RESTARTS = 20
 # Work of one step of the search, in losses of a gain of two states at a context.
@@ -46,21 +45,9 @@ HARD = 0.03
 # are made before that, at most.
 N_ZOOMS, N_MOVES = 6, 5
 STEPS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+# Contexts that lose less than this share of the worst are not looked at closer, nor
+# more of them at a time.
 NEAR, MOST_MAXIMA = 0.9, 100
-"""Contexts that lose less than this share of the worst are not looked at closer, nor
-more of them at a time."""
-
-
-class WorstBetween(NamedTuple):
-    """Where some gains lose most between the nodes.
-
-    Args:
-        loss: the largest loss that was found.
-        points: contexts that lose more than a limit, and than all around them.
-    """
-
-    loss: float
-    points: Array
 
 
 class Between:
@@ -87,12 +74,16 @@ class Between:
         """
         return self.problem.region_of(Points(self.grid.names, points))
 
-    def worst(self, gains: Array, limit: float) -> WorstBetween:
-        """Return where gains lose most, and contexts where they lose more than a limit.
+    def worst(self, gains: Array, limit: float) -> tuple[float, Array]:
+        """Return the largest loss of gains, and contexts where it is above a limit.
 
         Args:
             gains: shape `(gain, n_inputs, n_states)`.
             limit: loss above which a context counts.
+
+        Returns:
+            The largest loss that was found, and contexts that lose more than the limit
+            and than all around them, one per row.
         """
         least = self.region.losses(gains).min(0)
         top = float(least.max())
@@ -110,7 +101,7 @@ class Between:
                 if (values == before).all():
                     break
             step = step / 2
-        return WorstBetween(float(values.max()), points[values > limit])
+        return float(values.max()), points[values > limit]
 
     def _closer(
         self, gains: Array, points: Array, values: Array, step: Array
@@ -241,7 +232,7 @@ class DesignSearch:
         """
         if not self.whole or self.between is None:
             return 0
-        served = self.between.worst(selection.gains, epsilon).loss <= epsilon
+        served = self.between.worst(selection.gains, epsilon)[0] <= epsilon
         return (self.between.grid.size - self.problem.targets.size) * served
 
     def _reached(self, selection: RegionGains, study: Study) -> float:
@@ -249,7 +240,7 @@ class DesignSearch:
         losses = self.problem.question.losses(study).values[: len(selection.gains)]
         worst = float(losses.min(0).max())
         if self.whole and self.between is not None:
-            worst = max(worst, self.between.worst(selection.gains, worst).loss)
+            worst = max(worst, self.between.worst(selection.gains, worst)[0])
         return worst
 
     def _fewest(self, start: Array) -> RegionGains | None:
@@ -278,12 +269,12 @@ class DesignSearch:
         for _ in range(MOST_EXCHANGES):
             losses = self.region.losses(moved.gains).min(0)[: len(before)]
             at_nodes = float(losses.max())
-            worst = self.between.worst(moved.gains, at_nodes)
-            if (top := max(worst.loss, at_nodes)) < least:
+            loss, points = self.between.worst(moved.gains, at_nodes)
+            if (top := max(loss, at_nodes)) < least:
                 least, best = top, RegionGains(moved.gains, at_nodes)
-            if not len(worst.points) or self.is_over:
+            if not len(points) or self.is_over:
                 break
-            self._add(worst.points)
+            self._add(points)
             moved = self._descend(moved.gains, is_warm=True)
         self.region = before
         if self.k is None and best.worst > self.epsilon:
@@ -355,13 +346,13 @@ class DesignSearch:
         """
         n = len(gains)
         for _ in range(MOST_ROUNDS):
-            worst = between.worst(gains, self.epsilon)
-            self.progress("design", 0, n, f"{n} gains: worst between {worst.loss:.4g}")
-            if not len(worst.points):
-                return RegionGains(gains, worst.loss)
+            loss, points = between.worst(gains, self.epsilon)
+            self.progress("design", 0, n, f"{n} gains: worst between {loss:.4g}")
+            if not len(points):
+                return RegionGains(gains, loss)
             if self.is_over:
                 return None
-            self._add(worst.points, stay=True)
+            self._add(points, stay=True)
             result = self._descend(gains, stop_at=EASY * self.epsilon, is_warm=True)
             if result.worst > self.epsilon:
                 result = self._of_size(n, chain([gains], self._restarts(n)))
@@ -379,11 +370,11 @@ class DesignSearch:
         fewer = min(map(self._descend, islice(starts, 4)), key=lambda g: g.worst)
         for _ in range(MOST_ROUNDS):
             self.progress("harden", 0, len(fewer.gains), f"{fewer.worst:.4g}")
-            worst = between.worst(fewer.gains, fewer.worst)
+            _, points = between.worst(fewer.gains, fewer.worst)
             is_hard = fewer.worst > self.epsilon + HARD * abs(self.epsilon)
-            if is_hard or not len(worst.points) or self.is_over:
+            if is_hard or not len(points) or self.is_over:
                 return
-            self._add(worst.points, stay=True)
+            self._add(points, stay=True)
             fewer = self._descend(fewer.gains, is_warm=True)
 
     def _add(self, points: Array, *, stay: bool = False) -> None:

@@ -54,13 +54,13 @@ from taskspace.systems.linear.tracing.loops import LoopTape, loop_trace
 from taskspace.systems.linear.tracing.symbols import LOGARITHM, Symbol
 from taskspace.systems.linear.tracing.traced import UntraceableError
 
+# Units of 2⁻⁵² of the largest number at a cell's vertices, per axis, by which an
+# implementation in double precision may differ from the formula; on log axes times what
+# the logarithms cancel.
 ROUNDINGS = 16
-"""Units of 2⁻⁵² of the largest number at a cell's vertices, per axis, by which an
-implementation in double precision may differ from the formula; on log axes times what
-the logarithms cancel."""
 MAX_BOXES = 200_000
+# Open boxes of a cell in the middle of which a failure is looked for.
 N_TRIED = 4
-"""Open boxes of a cell in the middle of which a failure is looked for."""
 
 
 def roundings(low: float, high: float, scale: Scale) -> float:

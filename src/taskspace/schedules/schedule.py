@@ -27,8 +27,8 @@ from taskspace.systems.base import System
 if TYPE_CHECKING:
     import pandas as pd
 
+# Candidates per axis, by the number of axes that vary; 9 of three axes or more.
 MAX_CANDIDATES = {1: 100, 2: 20}
-"""Candidates per axis, by the number of axes that vary; 9 of three axes or more."""
 MAX_TARGETS = 200_000
 
 

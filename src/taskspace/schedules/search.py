@@ -26,13 +26,13 @@ from taskspace.schedules.table import Scale, Schedule, interpolate, share
 from taskspace.spaces import Axis, Grid
 from taskspace.systems.base import System
 
+# Indices of the candidates that are breakpoints, per axis.
 Breakpoints = tuple[tuple[int, ...], ...]
-"""Indices of the candidates that are breakpoints, per axis."""
 
+# Targets after which cells beyond the limit are set aside.
 COMPRESS_EVERY = 64
-"""Targets after which cells beyond the limit are set aside."""
+# Sets of rows that are looked at before the search gives up the proof.
 MAX_SETS = 300_000
-"""Sets of rows that are looked at before the search gives up the proof."""
 MAX_STARTS = 48
 
 

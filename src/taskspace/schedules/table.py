@@ -388,9 +388,9 @@ def axis_scales(
     return {name: interpolation[name] for name in names}
 
 
+# Of each context on one axis: the breakpoints on both sides, and how far it is from
+# the first to the second.
 Place = tuple[Any, Any, Any]
-"""Of each context on one axis: the breakpoints on both sides, and how far it is from
-the first to the second."""
 
 
 def place(values: Array, breakpoints: Array, scale: Scale) -> Place:

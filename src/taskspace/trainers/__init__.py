@@ -7,6 +7,7 @@ from taskspace._util.lazy import Registry, lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
+# Built-in trainers by id.
 TRAINERS = Registry(
     {
         "lqr": "taskspace.trainers.lqr:Lqr",
@@ -15,4 +16,3 @@ TRAINERS = Registry(
         "structured": "taskspace.trainers.structured:Structured",
     }
 )
-"""Built-in trainers by id."""

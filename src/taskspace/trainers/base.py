@@ -20,17 +20,6 @@ from taskspace.progress import Progress
 from taskspace.spaces import Space, require_space
 from taskspace.systems.base import System
 
-__all__ = [
-    "Region",
-    "RegionTrainer",
-    "Trained",
-    "Trainer",
-    "check_stored",
-    "check_tasks",
-    "context_seed",
-    "shortened",
-]
-
 P = TypeVar("P", bound=Policy, covariant=True)
 Q = TypeVar("Q", bound=Policy)
 

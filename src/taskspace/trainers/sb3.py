@@ -93,28 +93,27 @@ class Sb3(RegionTrainer[Mlp]):
                 "Sb3 trains systems that are played in episodes (EpisodicSystem), but "
                 f"got {system.id}."
             )
-        best, steps, scores, evaluations, since_best = [], [], [], [], []
+        rows = []
         for child in region.seed(seed).spawn(self.n_policies):
             word = int(child.generate_state(1)[0] >> 1)
             n_steps, checkpoints = self._checkpoints(system, region, word, start)
             own = [score for _, score in checkpoints]
             last = len(own) - 1 - int(np.argmax(own[::-1]))  # of two equal ones
-            best.append(checkpoints[last][0])
-            steps.append(n_steps)
-            scores.append(own[last])
-            evaluations.append(len(own))
-            since_best.append(len(own) - 1 - last)
+            since_best = len(own) - 1 - last
+            rows.append((*checkpoints[last], n_steps, len(own), since_best))
+        best, *columns = zip(*rows, strict=True)
+        scores, steps, evaluations, since_best = np.array(columns, float)[:, None]
         solved = system.solved_return if system.solved_return is not None else np.inf
         log = {
-            "home_return": np.array([scores], np.float32),
-            "solved": np.array([scores]) >= solved,
-            "evaluations": np.array([evaluations], np.int32),
-            "since_best": np.array([since_best], np.int32),
+            "home_return": scores.astype(np.float32),
+            "solved": scores >= solved,
+            "evaluations": evaluations.astype(np.int32),
+            "since_best": since_best.astype(np.int32),
         }
         arrays = [policy.arrays() for policy in best]
         joined = {name: np.stack([a[name] for a in arrays])[None] for name in arrays[0]}
         stack = Mlp.from_arrays(joined, best[0].settings())
-        return Trained(stack, np.array([steps], np.int64), log)
+        return Trained(stack, steps.astype(np.int64), log)
 
     def _checkpoints(
         self, system: EpisodicSystem, region: Region, seed: int, start: Mlp | None

@@ -19,11 +19,11 @@ from taskspace.trainers.base import Trained, Trainer, context_seed
 __all__ = ["Structured"]
 
 STRUCTURES = ("pi", "pid")
+# Random starts that are looked at once; the search goes on from the best.
 N_DRAWN = 200
-"""Random starts that are looked at once; the search goes on from the best."""
 DECADES = 3.0
+# Searches from the best found so far, each with a fresh simplex.
 ROUNDS = 3
-"""Searches from the best found so far, each with a fresh simplex."""
 
 
 @dataclass(frozen=True)
