@@ -34,10 +34,10 @@ def linear_system(system: System) -> LinearSystem:
     Args:
         system: the tasks.
     """
-    if not isinstance(system, LinearSystem) or np.isfinite(system.horizon):
+    if not isinstance(system, LinearSystem):
         raise InvalidInputError(
-            "Gains are designed for linear families with the infinite horizon, whose "
-            f"cost has a gradient in closed form, but {system.id} is none."
+            "Gains are designed for linear families, whose cost has a gradient in "
+            f"closed form, but {system.id} is none."
         )
     return system
 

@@ -29,8 +29,7 @@ from taskspace.selection.selectors.base import Selector
 from taskspace.sets import pack
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import ContextAxis, System
-from taskspace.trainers.base import Trained
-from taskspace.trainers.base import Region, RegionTrainer
+from taskspace.trainers.base import Region, RegionTrainer, Trained
 
 __all__ = ["check_criterion", "check_method", "check_selector"]
 
