@@ -84,7 +84,7 @@ def test_a_matrix_has_no_question_of_its_own(tmp_path):
 
 def test_a_selection_has_the_tolerance_it_was_made_for(tmp_path):
     experiment = Experiment.from_dict(VALUES)
-    question = experiment.questions[0].at(0.3)
+    question = experiment.ask[0].at(0.3)
     run_selection(experiment, tmp_path / "out", question=question)
     record, _ = ask("cover", tmp_path / "out")
     assert record["ask"] == "ratio <= 30 % best"

@@ -195,8 +195,6 @@ def test_what_is_gone_names_what_to_use_instead(tmp_path):
         (["plot", "scores.csv", "map"], "--plot FILE of cover and profile"),
         (["report", "runs/msd"], "taskspace run RUN/experiment.toml --out RUN"),
         (["systems"], "taskspace init without a name"),
-        (["explore", "runs/msd", "--serve"], "open the page"),
-        (["explore", "runs/msd", "--port=1"], "open the page"),
     ):
         said = refused(*words, cwd=tmp_path)
         assert "any more" in said

@@ -388,16 +388,10 @@ def test_criteria_with_parameters_are_told(matrix):
 @pytest.mark.parametrize(
     ("command", "words", "instead"),
     [
-        ("cover", ["--values"], "exclude="),
-        ("cover", ["--resample=200"], "bootstrap"),
-        ("cover", ["--score-bounds", "0,1"], "bootstrap"),
-        ("cover", ["--rules"], "nearest"),
-        ("cover", ["--largest-error"], "mass=3 %"),
         ("cover", ["--epsilon", "1"], "--ask 'regret <= 0.2'"),
+        ("cover", ["--error=3"], "with mass=3 %"),
         ("select", ["--criterion", "ratio"], "--ask 'ratio <= 5 %'"),
-        ("profile", ["--epsilon", "1"], "--at 0.1,0.2"),
-        ("cover", ["--unicost"], "costs"),
-        ("select", ["--fill", "cells.csv"], "two covers"),
+        ("profile", ["--judge", "best"], "--ask 'regret <= 0.2 best'"),
         ("cover", ["--missing", "unknown"], "--read"),
         ("profile", ["--lower-is-better"], "--read lower_is_better"),
     ],

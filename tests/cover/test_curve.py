@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.cli.render.summary import _cells
 from taskspace.cover import (
     Cover,
     coverage_curve,
@@ -14,7 +13,7 @@ from taskspace.cover import (
     uniform_grids,
 )
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.runs.results import Spent
+from taskspace.runs.results import _size
 from taskspace.sets import pack
 from taskspace.spaces import subgrid_indices
 from tests.cover.cover_problems import blobs
@@ -81,18 +80,17 @@ def test_a_uniform_cover_says_which_sub_grid():
     assert answer.to_dict()["subgrid"] == answer.subgrid
     assert Cover.from_dict(answer.to_dict()).subgrid == answer.subgrid
     assert greedy_cover(sets).about(table).subgrid is None
-    spent = Spent(36, 36, 0, 1)
     a, b = answer.subgrid
-    assert _cells(question, answer, spent)[1] == f"{cover.size} ({a} × {b})"
+    assert _size(answer) == f"{cover.size} ({a} × {b})"
     curve = coverage_curve(sets, method="random", n_repeats=20)
     drawn = random_cover(sets, seed=0).about(table, curve.size_spread)
     size = curve.size_spread
     said = f"{size['mean']:.0f} ± {size['standard_error']:.2g}"
-    assert _cells(question, drawn, spent)[1] == said
+    assert _size(drawn) == said
     many = {"mean": 5904.4, "standard_error": 219.6, "least": 1, "most": 9903}
-    assert _cells(question, replace(drawn, sizes=many), spent)[1] == "5904 ± 220"
+    assert _size(replace(drawn, sizes=many)) == "5904 ± 220"
     alone = {"mean": 7.0, "standard_error": np.nan, "least": 7, "most": 7}
-    assert _cells(question, replace(drawn, sizes=alone), spent)[1] == "7"
+    assert _size(replace(drawn, sizes=alone)) == "7"
     assert drawn.to_dict()["sizes"]["standard_error"] == size["standard_error"]
 
 

@@ -80,9 +80,9 @@ def test_a_failure_is_kept_and_tried_again(tmp_path, monkeypatch):
     assert not again.pending.any()
     assert [w.numbers.tolist() for _, w in again.missing()] == [[0, 1, 2], [3, 4, 5]]
     # What did not fail is a part of the work, and not trained again.
-    assert again.earlier is not None
-    known = [again.earlier.of(work) for _, work in again.missing()]
+    known = [again.before(work) for _, work in again.missing()]
     assert [b.places.tolist() for b in known if b] == [[0, 1], [1, 2]]
+    assert all(b.known.all() for b in known if b)
     again.work_off()
     assert not again.failures
     whole = ledger()

@@ -82,7 +82,7 @@ def test_a_run_reads_its_policies_once_per_study(monkeypatch):
         return original(self, archive)
 
     monkeypatch.setattr(StoredBlock, "_policies", counted)
-    run = ts.open(ASSETS / "run-v5")
+    run = ts.open(ASSETS / "run-v6")
     assert not files
     cover = ts.minimum_cover(run, REGRET)
     ts.certify(run, REGRET, time_limit=1.0)
@@ -90,7 +90,7 @@ def test_a_run_reads_its_policies_once_per_study(monkeypatch):
     ts.library(run, cover)
     n_blocks = len(set(files))
     assert len(files) == n_blocks
-    ts.certify(ts.open(ASSETS / "run-v5"), REGRET, time_limit=1.0)
+    ts.certify(ts.open(ASSETS / "run-v6"), REGRET, time_limit=1.0)
     assert len(files) == 2 * n_blocks
 
 
@@ -124,14 +124,14 @@ def test_what_a_notebook_shows_is_text():
 @pytest.fixture(scope="module")
 def run_and_zip(tmp_path_factory):
     folder = tmp_path_factory.mktemp("opened") / "run"
-    shutil.copytree(ASSETS / "run-v5", folder)
+    shutil.copytree(ASSETS / "run-v6", folder)
     return folder, zipped(folder)
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["folder", "zip"])
 def test_runs_and_zips_of_them_open_as_the_same_study(run_and_zip, which):
     path = run_and_zip[which]
-    opened, run = ts.open(path), RunFolder.open(ASSETS / "run-v5")
+    opened, run = ts.open(path), RunFolder.open(ASSETS / "run-v6")
     assert opened.origin == str(path)
     assert repr(opened) == (
         "Study(16 sources, 2 policies each, 16 targets, msd-v1, lqr, exact)"
@@ -145,7 +145,7 @@ def test_runs_and_zips_of_them_open_as_the_same_study(run_and_zip, which):
     assert opened.experiment.name == run.experiment.name
     assert opened.table.attrs["best_known_kind"] == "optimum"
     assert ts.minimum_cover(opened, ts.Question(epsilon=0.2)).size == 7
-    assert opened.results.to_dict() == ts.open(ASSETS / "run-v5").results.to_dict()
+    assert opened.results.to_dict() == ts.open(ASSETS / "run-v6").results.to_dict()
     gain = run.table_policies().arrays()["gain"]
     np.testing.assert_array_equal(opened.policies.arrays()["gain"], gain)
 

@@ -155,15 +155,6 @@ def test_addresses_of_nothing(tmp_path, address, monkeypatch):
         run_experiment(small(), tmp_path / "run", scheduler=address)
 
 
-def test_a_local_scheduler_says_where_its_dashboard_is(tmp_path, whole):
-    said = []
-    out = tmp_path / "there"
-    run_experiment(small(), out, scheduler="local", workers=1, say=said.append)
-    assert len(said) == 1
-    assert re.fullmatch(r"Dashboard: http://127\.0\.0\.1:\d+/\S+", said[0])
-    assert digests(out) == whole
-
-
 def pool_workers():
     """Processes of pools that this one has started."""
     mine = psutil.Process().children(recursive=True)
@@ -211,15 +202,14 @@ class Sleeper(Lqr):
 ASLEEP = MSD.replace('id = "lqr"', 'id = "sleeper:Sleeper"')
 
 
-@pytest.mark.parametrize("crew", [("--workers", "2"), ("--scheduler", "local")])
 @pytest.mark.parametrize(("sent", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-def test_signals_end_busy_workers_at_once(tmp_path, start, crew, sent, code):
+def test_signals_end_busy_workers_at_once(tmp_path, start, sent, code):
     (tmp_path / "sleeper.py").write_text(SLEEPER)
     (tmp_path / "asleep.toml").write_text(ASLEEP)
     out = tmp_path / "run"
     process, _ = start(
-        "taskspace", "run", str(tmp_path / "asleep.toml"), "--out", str(out), *crew,
-        until="" if crew[0] == "--workers" else "Dashboard",
+        "taskspace", "run", str(tmp_path / "asleep.toml"), "--out", str(out),
+        "--workers", "2", until="",
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while not (children := psutil.Process(process.pid).children(recursive=True)):

@@ -42,8 +42,8 @@ def test_a_run_of_ones_own_system_repeats_from_its_file(tmp_path):
 
 def test_an_error_of_measured_contexts_is_asked_in_a_file():
     asked = experiment(ask="ratio <= 10 % with length=30 %")
-    assert asked.questions[0].error.words == "length ± 30 %"
-    assert Experiment.from_toml(asked.resolved().to_toml()).questions == asked.questions
+    assert asked.ask[0].error.words == "length ± 30 %"
+    assert Experiment.from_toml(asked.resolved().to_toml()).ask == asked.ask
     with pytest.raises(InvalidInputError, match="may stand a number"):
         experiment(ask="ratio <= 10 % with length=much")
 
@@ -158,4 +158,4 @@ def test_a_wrong_type_in_an_experiment_is_a_sentence(table, key, value):
     with contextlib.suppress(ts.TaskspaceError):  # nothing else may be raised
         asked = experiment(**{table: value})
         assert asked.built_system is not None
-        assert asked.questions is not None
+        assert asked.ask is not None

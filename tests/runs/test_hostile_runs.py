@@ -15,7 +15,7 @@ import pytest
 from taskspace._util.files import checksum, replacing
 from taskspace.errors import InvalidInputError, RunStoreError
 from taskspace.runs import Experiment, run_experiment
-from taskspace.runs.folder import locked
+from taskspace.runs.info import locked
 from tests.helpers import block_of, refused, taskspace, zipped
 from tests.runs.test_kills import MSD
 from tests.runs.test_runs_attack import reseal

@@ -11,7 +11,7 @@ import taskspace as ts
 from taskspace.cli import app
 from taskspace.errors import RunStoreError
 from taskspace.runs import Experiment, RunFolder, run_experiment, run_selection
-from taskspace.runs.recheck import check_plant
+from taskspace.runs.code import check_code
 from taskspace.systems import ContextAxis, FunctionSystem, LinearFamily
 from tests.helpers import zipped
 
@@ -135,7 +135,7 @@ def test_an_edit_that_no_policy_feels_at_home_is_noticed(tmp_path, plant):
 def test_rounding_is_no_edit_and_noise_no_fingerprint(tmp_path, plant):
     run_experiment(experiment(), tmp_path / "run")
     plant(value=9.81 * (1 + 1e-12))
-    check_plant(RunFolder.open(tmp_path / "run", trust=True))
+    check_code(RunFolder.open(tmp_path / "run", trust=True))
     plant(value=9.81, noise=0.1)
     path = tmp_path / "noisy"
     run_experiment(experiment(4, "function"), path, workers=0)

@@ -19,7 +19,7 @@ from taskspace.runs import Experiment, RunFolder, load_experiment, run_experimen
 from taskspace.runs import execute as execute_module
 from taskspace.runs.results import answer
 from taskspace.systems import MassSpringDamper
-from tests.helpers import block_of, taskspace, zipped
+from tests.helpers import block_of, zipped
 
 SMALL = ["space.n=8", "trainer.n_policies=3", "cover.n_repeats=10"]
 
@@ -240,14 +240,6 @@ def test_bad_values_are_named(override, says):
     assert says in str(error.value)
 
 
-def test_spent_counts_what_an_oracle_needs(tmp_path):
-    spent = run_experiment(small(), tmp_path / "run").results.spent
-    assert spent.trainings == 64 * 3
-    assert spent.evaluations == 64 * 3 * 64
-    assert spent.trained_for("greedy", 5) == 64 * 3
-    assert spent.trained_for("random", 5) == 5 * 3
-
-
 def test_greedy_needs_no_more_sources_than_uniform_or_random(tmp_path):
     # The paper's claim, at every coverage level that greedy passes.
     results = run_experiment(
@@ -280,48 +272,3 @@ def test_a_zip_of_a_run_holds_it_without_loss(tmp_path):
     (tmp_path / "cut.zip").write_bytes(cut)
     with pytest.raises(InvalidInputError, match="not a whole zip file"):
         ts.open(tmp_path / "cut.zip")
-
-
-GAINS = ["space.n=6", "cover.methods=['greedy']", "schedule.candidates=4"]
-
-
-def test_schedules_stand_beside_the_covers(tmp_path):
-    asked = ["ask=['regret <= 0.5', 'regret <= 1e-9']", *GAINS]
-    without = load_experiment("msd-lqr", [*asked, "schedule.candidates=0"])
-    assert run_experiment(without, tmp_path / "run").results.schedules == ()
-    before = digests(tmp_path / "run" / "trainings")
-    experiment = load_experiment("msd-lqr", asked)
-    results = run_experiment(experiment, tmp_path / "run").results
-    assert digests(tmp_path / "run" / "trainings") == before
-    found, none = results.schedules
-    study = ts.open(tmp_path / "run")
-    truth = ts.schedule(study, "regret <= 0.5", candidates=4, constant_pieces=False)
-    assert found.to_dict() | {"seconds": 0} == truth.to_dict() | {"seconds": 0}
-    assert "4 × 4 candidates" in none
-    again = run_experiment(experiment, tmp_path / "run")
-    assert again.reused
-    assert again.results.to_dict() == results.to_dict() == study.results.to_dict()
-    assert "seconds" not in results.to_dict()["schedules"][0]
-    said = taskspace("run", tmp_path / "run" / "experiment.toml", "--out", "run",
-                     cwd=tmp_path).stdout  # fmt: skip
-    assert f"Interpolated: {found.answer[0]}" in " ".join(said.split())
-
-
-@pytest.mark.parametrize(
-    ("override", "says"),
-    [
-        ("trainer.n_policies=2", "one policy per source"),
-        ("ask=signed <= 0.2", "has no source"),
-        ("space={names=['k', 'c'], points=[[1.0, 1.0], [2.0, 2.0]]}", "are points"),
-        ("schedule.candidates=-1", "schedule.candidates >= 0 must hold"),
-        ("schedule={between=1}", "[schedule] needs the key candidates"),
-    ],
-)
-def test_where_no_schedule_can_be_nothing_is_begun(tmp_path, override, says):
-    def begin():
-        run_experiment(load_experiment("msd-lqr", [*GAINS, override]), tmp_path / "run")
-
-    with pytest.raises(InvalidInputError) as error:
-        begin()
-    assert says in str(error.value)
-    assert not (tmp_path / "run").exists()

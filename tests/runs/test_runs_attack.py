@@ -22,7 +22,7 @@ from taskspace._util.files import checksum, read_sealed, write_sealed
 from taskspace.errors import RunStoreError, TaskspaceError
 from taskspace.runs import execute as execute_module
 from taskspace.runs import load_experiment, run_experiment
-from taskspace.runs.folder import locked
+from taskspace.runs.info import locked
 from tests.helpers import block_of, refused, taskspace, zipped
 
 OPTIONS = ["space.n=6", "trainer.n_policies=2", "cover.n_repeats=4"]

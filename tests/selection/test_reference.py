@@ -148,7 +148,7 @@ def test_a_failed_training_leaves_its_context_without_reference(tmp_path):
         np.isnan(table["best_known"].values), np.isin(np.arange(21), [0, 20])
     )
     assert "where a policy was trained" in table.attrs["best_known_kind"]
-    question = Experiment.from_dict(EXPERIMENT).questions[0]
+    question = Experiment.from_dict(EXPERIMENT).ask[0]
     assert np.isinf(question.losses(table).values[:, [0, 20]]).all()
     # Floor needs no reference, and regret has one where the optimum is known.
     floor = ts.Question("floor", epsilon=2.0)

@@ -52,9 +52,9 @@ def lines_of(axes):
 
 def test_the_coverage_of_a_run_is_that_of_its_covers(finished):
     experiment, results = finished
-    figure = run_coverage(results, experiment.questions)
-    n = len(experiment.questions)
-    for column, question in enumerate(experiment.questions):
+    figure = run_coverage(results, experiment.ask)
+    n = len(experiment.ask)
+    for column, question in enumerate(experiment.ask):
         top, bottom = (lines_of(figure.axes[i]) for i in (column, n + column))
         cover, best = (
             a

@@ -18,9 +18,8 @@ from typer.main import get_command
 
 from taskspace import __version__
 from taskspace.cli.output import shown
-from taskspace.cli.removed import refuse_removed, refuse_removed_command
 from taskspace.cli.signals import Interrupted, leave, signal_behind, signals_heard
-from taskspace.errors import MissingExtraError, TaskspaceError
+from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
 
 __all__ = ["app", "main"]
 
@@ -36,6 +35,33 @@ module also has its `EXAMPLES`."""
 
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
+FORMER_COMMANDS = {
+    "archive": "zip the run directory, every command opens the zip file as the run",
+    "plot": "use --plot FILE of cover and profile, or ts.show in Python",
+    "report": "run it again, taskspace run RUN/experiment.toml --out RUN",
+    "systems": "use taskspace init without a name",
+}
+"""Commands of former versions, and what to use instead of each."""
+
+FORMER_OPTIONS = {
+    "--epsilon": "--ask 'regret <= 0.2'",
+    "--criterion": "--ask 'ratio <= 5 %'",
+    "--judge": "--ask 'regret <= 0.2 best'",
+    "--measure": "--ask 'disk_margin >= 0.5'",
+    "--and": "--ask 'ratio <= 5 % and disk_margin >= 0.5'",
+    "--error": "--ask 'regret <= 0.2 with mass=3 %'",
+    "--lower-is-better": "--read lower_is_better",
+    "--higher-is-better": "--read 'lower_is_better=false'",
+    "--contexts": "--read 'contexts=\"FILE\"'",
+    "--targets": '--read \'targets=["a", "b"]\'',
+    "--ignore": '--read \'ignore=["a", "b"]\'',
+    "--missing": "--read 'missing=\"not served\"'",
+    "--header": "--read 'header=false'",
+    "--row-names": "--read 'row_names=false'",
+    "--long": '--read \'long=["source", "target", "value"]\'',
+}
+"""Options of former versions, and what to write instead of each."""
+
 FULL_OR_FORBIDDEN = {
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM,
     errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EIO,
@@ -49,7 +75,14 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words after the command's name."""
-        refuse_removed(self.name or "", args)
+        known = {name for param in self.params for name in param.opts}
+        for word in args[: args.index("--") if "--" in args else None]:
+            name = word.partition("=")[0]
+            new = FORMER_OPTIONS.get(name, "")
+            if name not in known and new.partition(" ")[0] in known:
+                raise InvalidInputError(
+                    f"{name} is no option of taskspace {self.name} any more: say {new}."
+                )
         return super().parse_args(ctx, args)
 
 
@@ -70,7 +103,10 @@ class _Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that is called; a former one is refused."""
-        refuse_removed_command(args[0])
+        if instead := FORMER_COMMANDS.get(args[0]):
+            raise InvalidInputError(
+                f"taskspace {args[0]} is no command any more: {instead}."
+            )
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -71,9 +71,7 @@ WorkersOption = Annotated[
 ]
 SchedulerOption = Annotated[
     str | None,
-    _shared(
-        "Address of a Dask scheduler, or local to start one here.", metavar="ADDRESS"
-    ),
+    _shared("Address of a Dask scheduler.", metavar="ADDRESS"),
 ]
 TrustOption = Annotated[
     bool,

@@ -61,6 +61,16 @@ def shown(value: object) -> str:
     return escape(text)
 
 
+def show_text(text: str) -> None:
+    """Print the words of a result, line by line, with a user's text as it is.
+
+    Args:
+        text: `str(result)`.
+    """
+    for line in text.splitlines():
+        console.print(shown(line), soft_wrap=line.startswith("Next: "))
+
+
 def show_notes(notes: Iterable[str]) -> None:
     """Print what a person should know before any number.
 

@@ -52,7 +52,7 @@ def _own_questions(path: Path) -> list[Question]:
         from taskspace.runs.folder import RunFolder  # a matrix needs none of it
 
         run = RunFolder.open(path)
-        questions = list(run.experiment.questions)
+        questions = list(run.experiment.ask)
         if run.is_selection and "ask" in run.info.notes:
             return [Question(run.info.notes["ask"]), *questions[1:]]
         return questions

@@ -10,7 +10,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from xarray.core import indexing
 from taskspace._util.files import checksum, write_atomically
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.performance.table import DIMS
-from taskspace.performance.work import Block, Task, TrainedBlock
+from taskspace.performance.work import Before, Block, TrainedBlock, Work
 from taskspace.policies import check_storable, policy_class
 from taskspace.trainers.base import Trained
 
@@ -63,40 +63,15 @@ class Layout(msgspec.Struct, frozen=True):
         """Variables of the table that are in the files."""
         return () if self.is_computed else self.variables
 
-    def sizes(self, n_sources: int) -> dict[str, int]:
-        """Return the length of each dim.
-
-        Args:
-            n_sources: number of sources.
-        """
-        return {
-            "source": n_sources,
-            "policy": self.n_policies,
-            "target": self.n_targets,
-            "episode": self.n_episodes,
-        }
-
-    def shape(self, variable: str, n_sources: int) -> tuple[int, ...]:
-        """Return the shape of a variable.
-
-        Args:
-            variable: its name.
-            n_sources: number of sources.
-        """
-        sizes = self.sizes(n_sources)
-        return tuple(sizes[dim] for dim in DIMS[variable])
-
     def serves(self, wanted: "Layout") -> bool:
         """Return whether a table that is cut so holds all that another one would.
 
         Args:
             wanted: the layout of a new run.
         """
-        return (
-            self.sizes(0) == wanted.sizes(0)
-            and self.is_computed == wanted.is_computed
-            and set(self.variables) >= set(wanted.variables)
-        )
+        mine = msgspec.structs.replace(self, rows=wanted.rows, variables=())
+        theirs = msgspec.structs.replace(wanted, variables=())
+        return mine == theirs and set(self.variables) >= set(wanted.variables)
 
 
 class _Facts(msgspec.Struct, frozen=True):
@@ -155,11 +130,11 @@ def pack(
         arrays |= {"home": block.policies.home, "steps": trained.environment_steps}
         arrays |= {f"policy_{k}": v for k, v in policies.arrays().items()}
         arrays |= {f"log_{k}": v for k, v in trained.log.items()}
-    if block.rows is not None:
+    if block.top is not None:
         arrays |= {"targets": targets, "top": block.top}
         rows = {
             f"row_{name}": np.asarray(values, dtype_of(name))
-            for name, values in block.rows.variables.items()
+            for name, values in block.variables.items()
         }
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -232,13 +207,21 @@ class StoredBlock:
         policies = kind.from_arrays(groups["policy"], settings)
         return TrainedBlock(Trained(policies, steps, groups["log"]), home)
 
-    def variable(self, name: str) -> NDArray[Any]:
+    def variable(self, name: str, n_targets: int | None = None) -> NDArray[Any]:
         """Return rows of one variable of the table.
 
         Args:
             name: its name.
+            n_targets: of these rows, where they are not those of the table.
         """
-        shape = self.layout.shape(name, len(self.places))
+        layout = self.layout
+        sizes = {
+            "source": len(self.places),
+            "policy": layout.n_policies,
+            "target": layout.n_targets if n_targets is None else n_targets,
+            "episode": layout.n_episodes,
+        }
+        shape = tuple(sizes[dim] for dim in DIMS[name])
         return self._read(lambda archive: _array(archive, f"row_{name}", shape))
 
     @property
@@ -246,15 +229,13 @@ class StoredBlock:
         """The best J at each target."""
         return self._read(lambda archive: _array(archive, "top"))
 
-    @property
-    def contexts(self) -> NDArray[np.float64]:
-        """Full context rows of its sources, also of those that failed."""
-        return self._read(lambda archive: _array(archive, "contexts"))
+    def array(self, name: str) -> NDArray[np.float64]:
+        """Return full context rows that the file holds.
 
-    @property
-    def targets(self) -> NDArray[np.float64]:
-        """Full context rows of the targets of its rows."""
-        return self._read(lambda archive: _array(archive, "targets"))
+        Args:
+            name: `contexts` of its sources, also of those that failed, or `targets`.
+        """
+        return self._read(lambda archive: _array(archive, name))
 
     def holds(self, names: Iterable[str]) -> bool:
         """Return whether it has rows of some variables.
@@ -270,18 +251,13 @@ class StoredBlock:
         if self.path.stem.rpartition("-")[2] != checksum(self.path.read_bytes()):
             return f"the checksum of {self.path.name} does not fit"
         try:
-            _ = self.policies, self.contexts
+            _ = self.policies, self.array("contexts")
             for name in self.layout.stored if len(self.places) else ():
                 if self.holds([name]):
-                    self.with_own_targets().variable(name)
+                    self.variable(name, len(self.array("targets")))
         except DamagedFileError as error:
             return str(error)
         return ""
-
-    def with_own_targets(self) -> "StoredBlock":
-        """Return the same block, whose rows may have other targets than the table."""
-        layout = msgspec.structs.replace(self.layout, n_targets=len(self.targets))
-        return StoredBlock(self.path, layout)
 
 
 def _array(
@@ -399,6 +375,93 @@ class BlockFolder:
                 del self._by_prefix[name.rpartition("-")[0]]
 
 
+class Elsewhere:
+    """What files of a folder hold that are no whole blocks of the table.
+
+    A trainer is a pure function of context and seed, and a cell of the table one of
+    policy and target. So both stay right when contexts join, or blocks are cut anew.
+
+    Args:
+        folder: the folder.
+        names: names of the files.
+    """
+
+    def __init__(self, folder: BlockFolder, names: Iterable[str]):
+        self._n_targets = len(folder.targets)
+        self._read = lru_cache(maxsize=4)(StoredBlock.variable)
+        # By its context each source: its file, its place there, and pairs of the
+        # columns there and here that are the same target.
+        self._sources: dict[bytes, tuple[StoredBlock, int, NDArray[np.int64]]] = {}
+        stored, wanted = folder.layout.stored, _keys(folder.targets)
+        can_join = not {"performance", "best"}.isdisjoint(stored)  # for the best J
+        for name in sorted(names):
+            try:
+                block, pairs = StoredBlock(folder.path / name, folder.layout), []
+                if block.facts.made_by != folder.made_by:
+                    continue
+                if can_join and block.holds(stored):
+                    targets = enumerate(_keys(block.array("targets")))
+                    there = {key: column for column, key in targets}
+                    pairs = [(there[k], n) for n, k in enumerate(wanted) if k in there]
+                contexts = _keys(block.array("contexts")[block.places])
+            except DamagedFileError:
+                continue  # what it holds is computed again
+            columns = np.array(pairs, np.int64).reshape(-1, 2)
+            for place, key in enumerate(contexts):
+                if key not in self._sources or len(pairs) > len(self._sources[key][2]):
+                    self._sources[key] = block, place, columns
+
+    def of(self, work: Work) -> Before | None:
+        """Return what is stored of a piece of work, None if nothing is.
+
+        Args:
+            work: what is asked for.
+        """
+        places, parts, rows = [], [], []
+        known = np.zeros((len(work.numbers), self._n_targets), bool)
+        for number, key in enumerate(_keys(work.contexts)):
+            if key not in self._sources:
+                continue
+            block, place, columns = self._sources[key]
+            try:
+                assert block.policies is not None
+                part = block.policies[np.array([place])]
+                rows.append(self._row(block, place, columns) if len(columns) else {})
+            except DamagedFileError:
+                continue  # what it holds is computed again
+            places.append(number)
+            parts.append(part)
+            known[number, columns[:, 1]] = True
+        if not parts:
+            return None
+        known, variables = known[places], {}
+        if all(rows):
+            variables = {n: np.stack([row[n] for row in rows]) for n in rows[0]}
+        else:
+            known[:] = False
+        policies = TrainedBlock.concatenate(parts)
+        return Before(np.array(places), policies, variables, known)
+
+    def _row(
+        self, block: StoredBlock, place: int, columns: NDArray[np.int64]
+    ) -> dict[str, NDArray[Any]]:
+        """Return a row of the table, by variable, with the cells that a file holds."""
+        row, n_targets = {}, len(block.array("targets"))
+        for name in block.layout.stored:
+            values = self._read(block, name, n_targets)[place]
+            axis, shape = DIMS[name].index("target") - 1, list(values.shape)
+            shape[axis] = self._n_targets
+            row[name] = np.full(shape, np.nan, values.dtype)
+            here, there = (np.moveaxis(x, axis, 0) for x in (row[name], values))
+            here[columns[:, 1]] = there[columns[:, 0]]
+        return row
+
+
+def _keys(rows: NDArray[np.float64]) -> list[bytes]:
+    """Return the bytes of each context; −0 is 0."""
+    return [row.tobytes() for row in np.ascontiguousarray(rows) + 0.0]
+
+
 # --- variables that are read or computed when they are needed ------------------------
 
 
@@ -439,23 +502,3 @@ def lazy_variable(
     shape = tuple(sizes[dim] for dim in DIMS[name])
     array = _LazyRows(shape, dtype_of(name), rows)
     return xr.Variable(DIMS[name], indexing.LazilyIndexedArray(array))
-
-
-def computed_rows(
-    task: Task, stack: TrainedBlock, names: Iterable[str]
-) -> dict[str, xr.Variable]:
-    """Return variables of a table that are evaluated when they are asked for.
-
-    Args:
-        task: system and targets.
-        stack: policies of the rows.
-        names: names of the variables.
-    """
-    n_sources, n_policies = stack.home.shape
-    sizes = {"source": n_sources, "policy": n_policies, "target": len(task.targets)}
-    return {
-        name: lazy_variable(
-            name, sizes, lambda n, name=name: task.variables(stack[n], (name,))[name]
-        )
-        for name in names
-    }

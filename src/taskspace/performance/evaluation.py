@@ -9,7 +9,6 @@ import pandas as pd
 import xarray as xr
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.blocks import computed_rows
 from taskspace.performance.io.frame import even_families, numbered
 from taskspace.performance.io.read import table_from
 from taskspace.performance.ledger import Ledger
@@ -21,7 +20,7 @@ from taskspace.performance.table import (
     table_from_matrix,
     table_notes,
 )
-from taskspace.performance.work import Task, TrainedBlock, reduced_variables
+from taskspace.performance.work import Task, reduced_variables
 from taskspace.policies import Policy
 from taskspace.progress import Progress
 from taskspace.spaces import Points, Space, require_space
@@ -79,34 +78,20 @@ def _computed_study(
     task: Task, sources: Space, targets: Space, progress: Progress | None
 ) -> Study:
     """Train at every source, and evaluate rows of the table when they are read."""
-    system, step, parts = task.system, task.trainer.sources_per_block, []
-    contexts, optimum = system.contexts(sources), system.optimum(task.targets)
+    system, optimum = task.system, task.system.optimum(task.targets)
     # The best of the table would need the table.
     if optimum is None or np.isnan(optimum).any():
         raise InvalidInputError(
             "A table that is computed as it is read needs a system that knows its "
             f"optimum at every target, but {system.id} does not. Leave computed out."
         )
-    for first in range(0, len(contexts), step):
-        parts.append(task.train(contexts[first : first + step]))
-        if progress is not None:
-            progress("train", min(first + step, len(contexts)), len(contexts))
-    block = TrainedBlock.concatenate(parts)
-    table = make_table(
-        {
-            **computed_rows(task, block, task.keep),
-            "home_performance": block.home,
-            "environment_steps": block.trained.environment_steps,
-            "best_known": optimum,
-        },
-        sources,
-        targets,
-        table_notes(system, best_known_kind="optimum", **task.made_by),
-    )
+    ledger = Ledger(replace(task, keep=()), sources, targets, computed=task)
+    ledger.work_off(progress)
+    notes = table_notes(system, **task.made_by)
     return Study.of(
-        table,
+        ledger.table_of(task.keep, (optimum, "optimum"), notes),
         system=system,
-        policies=block.trained.policies,
+        policies=ledger.policies(np.arange(sources.size)).trained.policies,
         targets=targets,
         origin="evaluate",
         is_computed=True,

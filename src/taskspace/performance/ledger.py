@@ -1,33 +1,41 @@
-"""The ledger: what is asked for, what is known so far, and what is left to do.
+"""The ledger: which sources are asked for, what is known of them, what is left to do.
 
 It is the only thing that trains and evaluates. `missing` names the work that is left,
-anybody does it (`Task.do` is a pure function of the task and the work, in any process),
-`tell` writes it down. Whatever is written is a valid table of the sources known so
-far: `evaluate` is that in memory, a run is the same in a folder, and a selection plans
-the sources that its selector wants.
+any process does it (`Task.do` is a pure function of the task and the work), `tell`
+writes it down. Whatever is written is a valid table of the sources known so far:
+`evaluate` is that in memory, a run is the same in a folder, and a selection plans the
+sources that its selector wants.
 """
 
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace.errors import DamagedFileError, TaskspaceError
-from taskspace.performance.blocks import BlockFolder, StoredBlock, dtype_of
+from taskspace.errors import InvalidInputError, TaskspaceError
+from taskspace.performance.blocks import (
+    BlockFolder,
+    Elsewhere,
+    StoredBlock,
+    dtype_of,
+    lazy_variable,
+)
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
+    BEST_OF_TABLE,
     BLOCK_CELLS,
     DIMS,
     best_reference,
     leave_out,
+    make_table,
     table_notes,
     trained_at,
 )
-from taskspace.performance.trainings import Trainings
 from taskspace.performance.work import (
+    REGION,
     TRAINED,
     Before,
     Block,
@@ -36,7 +44,7 @@ from taskspace.performance.work import (
     Work,
 )
 from taskspace.progress import Progress
-from taskspace.spaces import Space
+from taskspace.spaces import Points, Space
 
 STATES = ("ok", "not solved", "unstable", "failed", "not trained")
 """What may be said of a source; every state but `ok` comes with a reason."""
@@ -48,11 +56,15 @@ STATED = "stated reference"
 """What regret is against where a person says what is possible."""
 
 
-class Ledger(Trainings):
-    """What is asked for of some sources, what is known so far, and what is left to do.
+class Ledger:
+    """Sources that are planned, in the order of the table's rows, and what they gave.
+
+    A source has policies and a row of the table, or a reason why its training failed,
+    or nothing yet. All this comes in blocks, from memory or from files.
 
     Args:
-        task: what is trained and where it is tried.
+        task: what is trained and where it is tried; None to read what is stored, which
+            needs no code of a system.
         sources: the sources, in order; more can be planned later.
         targets: the targets, as the table will show them.
         folder: where blocks are written; in memory if left out.
@@ -60,12 +72,13 @@ class Ledger(Trainings):
             against; NaN at targets for which none is stated.
         candidates: the contexts that could be trained, where sources are chosen from
             them one after the other; None where all sources are planned at once.
-        computed: computes rows of the table as they are read, see `Trainings`.
+        computed: computes rows of the table from policies when they are read; None
+            where rows are in the blocks.
     """
 
     def __init__(
         self,
-        task: Task,
+        task: Task | None,
         sources: Space | None,
         targets: Space,
         *,
@@ -74,40 +87,95 @@ class Ledger(Trainings):
         candidates: Space | None = None,
         computed: Task | None = None,
     ):
-        super().__init__(targets, computed=computed)
-        self.task, self.candidates, self.folder = task, candidates, folder
+        self._task, self.target_space, self._computed = task, targets, computed
+        self.candidates, self.folder = candidates, folder
         self.reference, self._reference_kind = reference, STATED
+        self.failures: dict[int, str] = {}
+        """Why trainings failed, by the number of the source."""
+        self.seeds: list[int] = []
+        self.kinds: list[str] = []
+        self.members: list[NDArray[np.int64] | None] = []
+        """Of a source that was trained on a region, the numbers of its targets."""
+        self.version = 0
+        """Changes with whatever is known."""
         self._states: dict[int, tuple[str, str]] = {}
+        self._sources: Space | None = None
+        self._blocks: list[Block | StoredBlock] = []
+        self._block = self._place = np.empty(0, np.int64)
+        self._top: NDArray[np.float64] | None = None
+        self._read = lru_cache(maxsize=4)(StoredBlock.variable)
         if sources is not None:
-            task.system.contexts(sources)  # a mistake shows before any work
-            self.plan(sources, seed=task.seed)
+            if task is not None:
+                task.system.contexts(sources)  # a mistake shows before any work
+            self.plan(sources, seed=0 if task is None else task.seed)
+
+    @property
+    def task(self) -> Task:
+        """What is trained and where it is tried."""
+        if self._task is None:
+            raise TaskspaceError("This needs the system, but the run is only read.")
+        return self._task
+
+    # --- what is asked for --------------------------------------------------------
+
+    @property
+    def sources(self) -> Space:
+        """All sources that are planned, trained or not."""
+        if self._sources is None:
+            raise InvalidInputError("There is no source yet: plan one.")
+        return self._sources
+
+    @property
+    def n_sources(self) -> int:
+        """How many sources are planned."""
+        return len(self._block)
+
+    def plan(
+        self,
+        sources: Space,
+        *,
+        seed: int = 0,
+        kind: str = TRAINED,
+        members: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Add sources to what is asked for.
+
+        Args:
+            sources: contexts over the same axes as those before.
+            seed: seed of their training.
+            kind: where their policies come from: `"trained"` or `"region"`.
+            members: numbers of the targets of a region.
+        """
+        if self._sources is None:
+            self._sources = sources
+        else:
+            points = np.concatenate([self._sources.points, sources.points])
+            self._sources = Points(sources.names, points)
+        n = sources.size
+        self.seeds += [seed] * n
+        self.kinds += [kind] * n
+        self.members += [members] * n
+        self._block = np.append(self._block, np.full(n, -1))
+        self._place = np.append(self._place, np.full(n, -1))
+        self.version += 1
 
     # --- what is left to do -------------------------------------------------------
 
-    def _asked(self) -> list[tuple[str, NDArray[np.int64]]]:
-        """Return how the name of each block begins, and its sources."""
-        if self.folder is not None:
-            return list(self.folder.asked(self.task.system.contexts(self.sources)))
-        per_source = len(self.task.targets) * self.task.trainer.n_policies
-        fits = max(1, BLOCK_CELLS // per_source)
-        step, n = min(fits, self.task.trainer.sources_per_block), self.n_sources
-        return [("", np.arange(k, min(k + step, n))) for k in range(0, n, step)]
-
     def missing(self) -> list[tuple[str, Work]]:
         """Return the work that is left, each with how the name of its file begins."""
-        contexts = self.task.system.contexts(self.sources)
+        contexts, n = self.task.system.contexts(self.sources), self.n_sources
+        if self.folder is not None:
+            asked = list(self.folder.asked(contexts))
+        else:
+            per_source = len(self.task.targets) * self.task.trainer.n_policies
+            fits = max(1, BLOCK_CELLS // per_source)
+            step = min(fits, self.task.trainer.sources_per_block)
+            asked = [("", np.arange(k, min(k + step, n))) for k in range(0, n, step)]
         return [
             (prefix, Work(numbers, contexts[numbers]))
-            for prefix, numbers in self._asked()
+            for prefix, numbers in asked
             if not self.evaluated[numbers].all()
         ]
-
-    @cached_property
-    def earlier(self) -> "Earlier | None":
-        """What files of the folder hold that are not blocks of the table."""
-        if self.folder is None:
-            return None
-        return Earlier(self.folder, self.folder.names - self.files(whole=True))
 
     def tell(self, work: Work, block: Block, prefix: str = "") -> None:
         """Write down what a piece of work gave.
@@ -135,7 +203,62 @@ class Ledger(Trainings):
             if progress:
                 progress("train", int(self.evaluated.sum()), self.n_sources)
 
+    def before(self, work: Work) -> Before | None:
+        """Return what other files of the folder hold of a piece of work.
+
+        Args:
+            work: what is asked for.
+        """
+        return None if self._elsewhere is None else self._elsewhere.of(work)
+
+    @cached_property
+    def _elsewhere(self) -> Elsewhere | None:
+        if self.folder is None:
+            return None
+        return Elsewhere(self.folder, self.folder.names - self.files(whole=True))
+
     # --- what is known ------------------------------------------------------------
+
+    def enter(self, numbers: NDArray[np.int64], block: Block | StoredBlock) -> None:
+        """Count what some sources gave.
+
+        Args:
+            numbers: the sources that the block is about.
+            block: policies and rows, or reasons of failures.
+        """
+        fine = np.setdiff1d(np.arange(len(numbers)), list(block.failures))
+        self._block[numbers], self._place[numbers] = len(self._blocks), -1
+        self._place[numbers[fine]] = np.arange(len(fine))
+        self._blocks.append(block)
+        for place, why in block.failures.items():
+            self.failures[int(numbers[place])] = why
+        if len(fine) and self._computed is None:
+            top = block.top
+            assert top is not None
+            self._top = top if self._top is None else np.maximum(self._top, top)
+        self.version += 1
+
+    @property
+    def evaluated(self) -> NDArray[np.bool_]:
+        """Which sources have policies, and with them a row of the table."""
+        return self._place >= 0
+
+    @property
+    def pending(self) -> NDArray[np.bool_]:
+        """Which sources have no row yet, though their training did not fail."""
+        pending = ~self.evaluated
+        pending[list(self.failures)] = False
+        return pending
+
+    def files(self, *, whole: bool = False) -> set[str]:
+        """Return the names of the files that the table is made of.
+
+        Args:
+            whole: only those without a training that failed.
+        """
+        used = [self._blocks[k] for k in np.unique(self._block[self._block >= 0])]
+        stored = [block for block in used if isinstance(block, StoredBlock)]
+        return {b.path.name for b in stored if not (whole and b.failures)}
 
     @property
     def states(self) -> list[tuple[str, str]]:
@@ -156,6 +279,67 @@ class Ledger(Trainings):
             scores = self.policies([number]).home[0]
             self._states[number] = _state(scores, self.task.system.solved_return)
         return self._states[number]
+
+    def policies(self, numbers: Sequence[int] | NDArray[np.int64]) -> TrainedBlock:
+        """Return policies of sources that are evaluated, in the order given.
+
+        Args:
+            numbers: which sources.
+        """
+        parts = []
+        for block, places in self._parts(np.asarray(numbers, np.int64)):
+            found = block.policies
+            assert found is not None
+            whole = np.array_equal(places, np.arange(len(found.home)))
+            parts.append(found if whole else found[places])
+        return TrainedBlock.concatenate(parts)
+
+    def _parts(
+        self, numbers: NDArray[np.int64]
+    ) -> list[tuple[Block | StoredBlock, NDArray[np.int64]]]:
+        """Return blocks, and places in them, that hold some sources in their order."""
+        cuts = np.flatnonzero(np.diff(self._block[numbers])) + 1
+        parts = [part for part in np.split(numbers, cuts) if len(part)]
+        return [(self._blocks[self._block[p[0]]], self._place[p]) for p in parts]
+
+    def rows(self, name: str, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """Return rows of a variable of the table.
+
+        Args:
+            name: its name.
+            numbers: sources that are evaluated.
+        """
+        joined, at = None, 0
+        for block, places in self._parts(numbers):
+            is_stored = isinstance(block, StoredBlock)
+            values = self._read(block, name) if is_stored else block.variable(name)
+            whole = np.array_equal(places, np.arange(len(values)))
+            values = values if whole else values[places]
+            if len(values) == len(numbers):
+                return values
+            if joined is None:
+                joined = np.empty((len(numbers), *values.shape[1:]), values.dtype)
+            here = joined[at : at + len(values)]
+            here[:] = values
+            if whole and not is_stored:
+                block.variables[name] = here  # so a large table is held once
+            at += len(values)
+        assert joined is not None
+        return joined
+
+    def top(self) -> NDArray[np.float64]:
+        """Return the best J seen at each target."""
+        if self._computed is not None:
+            numbers, best = np.flatnonzero(self.evaluated), []
+            step = max(1, 2_500_000 // self.target_space.size)
+            for first in range(0, len(numbers), step):
+                stack = self.policies(numbers[first : first + step])
+                best.append(self._computed.variables(stack, ("best",))["best"].max(0))
+            return np.max(best, axis=0)
+        assert self._top is not None
+        return self._top
+
+    # --- the reference of regret --------------------------------------------------
 
     def state_reference(self, reference: NDArray[np.float64], kind: str) -> None:
         """Judge all targets by a reference that is stated later.
@@ -212,6 +396,8 @@ class Ledger(Trainings):
     def _optimum(self) -> NDArray[np.float64] | None:
         return self.task.system.optimum(self.task.targets)
 
+    # --- the table ----------------------------------------------------------------
+
     def table(
         self,
         *,
@@ -236,115 +422,108 @@ class Ledger(Trainings):
     def study(self) -> Study:
         """Return the study of the sources that are evaluated so far."""
         numbers = np.flatnonzero(self.evaluated)
-        block = self.policies(numbers)
         return Study.of(
             self.table(),
             system=self.task.system,
-            policies=block.trained.policies,
+            policies=self.policies(numbers).trained.policies,
             targets=self.target_space,
         )
 
-
-class Earlier:
-    """What some files of a folder hold of other pieces of work.
-
-    A trainer is a pure function of context and seed, and a cell of the table one of
-    policy and target. So both stay right when contexts join, or blocks are cut anew.
-
-    Args:
-        folder: the folder.
-        names: names of the files.
-    """
-
-    def __init__(self, folder: BlockFolder, names: set[str]):
-        self.n_policies = self.n_cells = 0
-        self._stored, self._n_targets = folder.layout.stored, len(folder.targets)
-        self._places: dict[bytes, tuple[StoredBlock, int]] = {}
-        self._columns: dict[StoredBlock, NDArray[np.int64]] = {}
-        self._last: tuple[StoredBlock | None, dict[str, NDArray[Any]]] = None, {}
-        wanted = {key: k for k, key in enumerate(_keys(folder.targets))}
-        can_join = not {"performance", "best"}.isdisjoint(self._stored)
-        for name in sorted(names):
-            try:
-                block = StoredBlock(folder.path / name, folder.layout)
-                if block.facts.made_by != folder.made_by:
-                    continue
-                pairs = []
-                if can_join and block.holds(self._stored):
-                    block = block.with_own_targets()
-                    keys = enumerate(_keys(block.targets))
-                    pairs = [(k, wanted[key]) for k, key in keys if key in wanted]
-                sources = _keys(block.contexts[block.places])
-            except DamagedFileError:
-                continue  # what it holds is computed again
-            self._columns[block] = np.array(pairs, np.int64).reshape(-1, 2)
-            for place, key in enumerate(sources):
-                there = self._places.get(key)
-                if there is None or len(pairs) > len(self._columns[there[0]]):
-                    self._places[key] = block, place
-
-    def of(self, work: Work) -> Before | None:
-        """Return what is known of a piece of work.
+    def table_of(
+        self,
+        names: Sequence[str],
+        reference: tuple[NDArray[np.float64], str],
+        notes: Mapping[str, Any],
+        numbers: NDArray[np.int64] | None = None,
+    ) -> xr.Dataset:
+        """Return the performance table of what is evaluated.
 
         Args:
-            work: what is asked for.
+            names: variables of the table.
+            reference: the reference of regret at each target, and where it comes from.
+                The best of the table is none at a target whose own training failed or
+                is not done.
+            notes: attributes.
+            numbers: sources that are evaluated; all if left out.
+
+        Returns:
+            A table of these sources; `n_planned` notes how many there would be with
+            all that are planned.
         """
-        places, parts, rows = [], [], []
-        for place, key in enumerate(_keys(work.contexts)):
-            if key not in self._places:
-                continue
-            try:
-                part, row = self._read(*self._places[key])
-            except DamagedFileError:
-                continue  # what it holds is computed again
-            places.append(place)
-            parts.append(part)
-            rows.append(row)
-        if not parts:
-            return None
-        policies = TrainedBlock.concatenate(parts)
-        self.n_policies += policies.home.size
-        known = np.array([k for _, k in rows])
-        before = Before(np.array(places), policies)
-        if not known.any():
-            return before
-        self.n_cells += int(known.sum()) * policies.home.shape[1]
-        values = {n: np.concatenate([row[n] for row, _ in rows]) for n in self._stored}
-        return replace(before, values=values, known=known)
-
-    def _read(
-        self, block: StoredBlock, place: int
-    ) -> tuple[TrainedBlock, tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]]:
-        """Return policies of a source, its row, and which cells of it are known."""
-        columns = self._columns[block]
-        if self._last[0] is not block:
-            layout, n = block.layout, len(block.places)
-            self._last = (
-                block,
-                {
-                    name: block.variable(name)
-                    if len(columns)
-                    else np.empty(layout.shape(name, n), dtype_of(name))
-                    for name in self._stored
-                },
+        sources, targets = self._sources, self.target_space
+        every = np.flatnonzero(self.evaluated)
+        if sources is None or not len(every):
+            why = next(iter(self.failures.values()), "")
+            raise TaskspaceError(
+                "No source could be trained, so there is no table"
+                + (f": {why}." * bool(why))
             )
-        assert block.policies is not None
-        part, row = block.policies[np.array([place])], {}
-        known = np.zeros(self._n_targets, bool)
-        known[columns[:, 1]] = True
-        for name, values in self._last[1].items():
-            axis = DIMS[name].index("target")
-            shape = [1, *values.shape[1:]]
-            shape[axis] = self._n_targets
-            row[name] = np.full(shape, np.nan, values.dtype)
-            here = np.moveaxis(row[name], axis, 1)
-            here[0, columns[:, 1]] = np.moveaxis(values, axis, 1)[place, columns[:, 0]]
-        return part, (row, known)
+        n_planned = sources.size
+        numbers = every if numbers is None else numbers
+        block = self.policies(numbers)
+        if reference[1].startswith(BEST_OF_TABLE):
+            fits = np.zeros(n_planned, bool)
+            fits[numbers] = (block.home > -np.inf).any(1)
+            lacking = trained_at(sources, np.ones(n_planned, bool), targets)
+            lacking &= ~trained_at(sources, fits, targets)
+            reference = leave_out(*reference, lacking)
+        if len(numbers) < n_planned:
+            sources = Points(sources.names, sources.points[numbers])
+        table = make_table(
+            {
+                **self._variables(names, numbers, block),
+                "home_performance": block.home,
+                "environment_steps": block.trained.environment_steps,
+                "best_known": reference[0],
+            },
+            sources,
+            targets,
+            {**notes, "best_known_kind": reference[1]},
+        )
+        kinds = [self.kinds[number] for number in numbers]
+        if set(kinds) - {TRAINED}:
+            table = table.assign_coords(source_kind=("source", np.array(kinds)))
+        if REGION in kinds:
+            weights = np.array([self.weights_of(number) for number in numbers])
+            table["trained_on"] = DIMS["trained_on"], weights
+        if len(numbers) < n_planned:
+            table = table.assign_attrs(n_planned=n_planned)
+        return table
 
+    def _variables(
+        self, names: Sequence[str], numbers: NDArray[np.int64], block: TrainedBlock
+    ) -> dict[str, Any]:
+        """Return rows of the table: arrays, or what is read when it is needed."""
+        first, computed = self._blocks[self._block[numbers[0]]], self._computed
+        if computed is None and isinstance(first, Block):
+            return {name: self.rows(name, numbers) for name in names}
+        sizes = {"source": len(numbers), "policy": block.home.shape[1]}
+        sizes["target"] = self.target_space.size
+        if isinstance(first, StoredBlock):
+            sizes["episode"] = first.layout.n_episodes
 
-def _keys(rows: NDArray[np.float64]) -> list[bytes]:
-    """Return what stands for each context; −0 is 0."""
-    return [row.tobytes() for row in np.ascontiguousarray(rows) + 0.0]
+        def read(name: str, which: NDArray[np.int64]) -> NDArray[Any]:
+            if computed is not None:
+                return computed.variables(block[which], (name,))[name]
+            return self.rows(name, numbers[which]).astype(dtype_of(name), copy=False)
+
+        return {
+            name: lazy_variable(name, sizes, lambda n, name=name: read(name, n))
+            for name in names
+        }
+
+    def weights_of(self, number: int) -> NDArray[np.float64]:
+        """Return how much each target counted in the training of a source.
+
+        Args:
+            number: of the source.
+        """
+        members, points = self.members[number], self.target_space.points
+        if members is None:
+            return (points == self.sources.points[number]).all(1).astype(float)
+        weights = np.zeros(len(points))
+        weights[members] = 1 / len(members)
+        return weights
 
 
 def _state(scores: NDArray[np.float64], solved: float | None) -> tuple[str, str]:

@@ -61,31 +61,21 @@ class TrainedBlock:
         )
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Rows of the table for some sources.
-
-    Args:
-        variables: arrays by name, `source` first.
-        top: best J seen at each target.
-    """
-
-    variables: dict[str, NDArray[Any]]
-    top: NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class Block:
     """What one piece of work gave.
 
     Args:
         policies: of the sources whose training did not fail; None if all failed.
-        rows: their rows of the table; None where rows are computed as they are read.
+        variables: their rows of the table by variable, `source` first; empty where
+            rows are computed as they are read.
+        top: best J at each target, over these rows.
         failures: why the others failed, by their place among the sources of the work.
     """
 
     policies: TrainedBlock | None
-    rows: Rows | None
+    variables: dict[str, NDArray[Any]] = field(default_factory=dict)
+    top: NDArray[np.float64] | None = None
     failures: dict[int, str] = field(default_factory=dict)
 
     def variable(self, name: str) -> NDArray[Any]:
@@ -94,14 +84,7 @@ class Block:
         Args:
             name: its name.
         """
-        assert self.rows is not None
-        return self.rows.variables[name]
-
-    @property
-    def top(self) -> NDArray[np.float64]:
-        """The best J at each target."""
-        assert self.rows is not None
-        return self.rows.top
+        return self.variables[name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,19 +104,19 @@ class RegionTraining:
 
 @dataclass(frozen=True, eq=False)
 class Before:
-    """What was found out about some sources of a piece of work before.
+    """What is stored of some sources of a piece of work.
 
     Args:
         places: which of the sources these are, ascending.
         policies: their policies.
-        values: their rows of the table, by variable; None if no cell is known.
-        known: which cells of the rows are known, dims `(source, target)`.
+        variables: their rows of the table, by variable.
+        known: which cells of the rows are stored, dims `(source, target)`.
     """
 
     places: NDArray[np.int64]
     policies: TrainedBlock
-    values: dict[str, NDArray[Any]] | None = None
-    known: NDArray[np.bool_] | None = None
+    variables: dict[str, NDArray[Any]]
+    known: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +129,7 @@ class Work:
         seed: seed of this training, where it is not that of the task.
         region: what to train the policies for, where that is not each context alone.
         columns: the targets where an evaluation is worth it; all if left out.
-        before: what is known of some of them.
+        before: what is stored of some of them.
     """
 
     numbers: NDArray[np.int64]
@@ -206,9 +189,9 @@ class Task:
             work: what to do.
             record_failures: a training that fails becomes a part of the result.
         """
-        before, n = work.before, len(work.numbers)
-        known = np.empty(0, np.int64) if before is None else before.places
-        fresh = np.setdiff1d(np.arange(n), known)
+        before, every = work.before, np.arange(len(work.numbers))
+        kept = every[:0] if before is None else before.places
+        fresh = np.setdiff1d(every, kept)
         parts: list[TrainedBlock] = [] if before is None else [before.policies]
         failures: dict[int, str] = {}
         if len(fresh):
@@ -223,26 +206,25 @@ class Task:
                 parts += found
                 fresh = np.setdiff1d(fresh, list(failures))
         if not parts:
-            return Block(None, None, failures)
-        policies, order = TrainedBlock.concatenate(parts), slice(None)
-        if len(known):
-            order = np.argsort(np.concatenate([known, fresh]))
-            policies = policies[order]
+            return Block(None, failures=failures)
+        places = np.concatenate([kept, fresh])
+        policies = TrainedBlock.concatenate(parts)
+        if len(kept):
+            policies = policies[np.argsort(places)]
         if not self.keep:
-            return Block(policies, None, failures)
-        if before is None or before.values is None or before.known is None:
-            return Block(policies, self.rows(policies, work.columns), failures)
-        rows = self._rest(before.policies, before.values, before.known)
-        if len(fresh):
-            more = self.rows(TrainedBlock.concatenate(parts[1:]))
-            rows = Rows(
-                {
-                    name: np.concatenate([values, more.variables[name]])[order]
-                    for name, values in rows.variables.items()
-                },
-                np.maximum(rows.top, more.top),
-            )
-        return Block(policies, rows, failures)
+            return Block(policies, failures=failures)
+        known = np.zeros((len(places), len(self.targets)), bool)
+        values: dict[str, NDArray[Any]] = {}
+        if work.columns is not None:
+            known[:] = True
+            known[:, work.columns] = False
+        elif before is not None and before.known.any():
+            is_kept = np.isin(np.sort(places), kept)
+            known[is_kept] = before.known
+            for name, rows in before.variables.items():
+                values[name] = np.empty((len(places), *rows.shape[1:]), rows.dtype)
+                values[name][is_kept] = rows
+        return Block(policies, *self.rows(policies, known, values), failures)
 
     def _train_work(self, work: Work, places: NDArray[np.int64]) -> TrainedBlock:
         if work.region is None:
@@ -302,40 +284,45 @@ class Task:
         return TrainedBlock(trained, scores @ region.weights)
 
     def rows(
-        self, block: TrainedBlock, columns: NDArray[np.int64] | None = None
-    ) -> Rows:
-        """Rows of the table for some trained sources.
+        self,
+        block: TrainedBlock,
+        known: NDArray[np.bool_],
+        values: dict[str, NDArray[Any]],
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float64]]:
+        """Return rows of the table for some trained sources, and the best J of each.
 
         Args:
             block: their policies and scores at home.
-            columns: targets to evaluate at, all if left out; at the others the rows
-                say what a failure would: nothing is served without an evaluation.
+            known: cells that are not evaluated, dims `(source, target)`.
+            values: rows of the variables with the values of these cells; a variable
+                that is missing gets what a failure would give: nothing is served
+                without an evaluation.
         """
-        if columns is not None:
-            part = replace(self, targets=self.targets[columns]).rows(block)
-            return _widened(part, columns, len(self.targets))
-        variables = self.variables(block, {*self.keep, "best"})
-        return Rows({name: variables[name] for name in self.keep}, top_of(variables))
-
-    def _rest(
-        self,
-        block: TrainedBlock,
-        values: dict[str, NDArray[Any]],
-        known: NDArray[np.bool_],
-    ) -> Rows:
-        """Rows of which some cells are known: only the others are evaluated."""
-        values = {name: array.copy() for name, array in values.items()}
+        wanted = {*self.keep, "best"}
+        if not known.any():
+            found = self.variables(block, wanted)
+            return {name: found[name] for name in self.keep}, _top(found)
+        top = np.full(len(self.targets), -np.inf)
         for pattern in np.unique(known, axis=0):
-            places = np.flatnonzero((known == pattern).all(1))
             columns = np.flatnonzero(~pattern)
             if not len(columns):
                 continue
-            part = replace(self, targets=self.targets[columns]).rows(block[places])
-            for name, values_there in part.variables.items():
-                axis = DIMS[name].index("target")
+            places = np.flatnonzero((known == pattern).all(1))
+            task = replace(self, targets=self.targets[columns])
+            found = task.variables(block[places], wanted)
+            top[columns] = np.maximum(top[columns], _top(found))
+            for name in self.keep:
+                part, axis = found[name], DIMS[name].index("target")
+                if name not in values:
+                    shape = [len(known), *part.shape[1:]]
+                    shape[axis] = len(self.targets)
+                    failed = FAILED.get(name, -np.inf)
+                    values[name] = np.full(shape, failed, part.dtype)
                 whole = np.moveaxis(values[name], axis, 1)
-                whole[np.ix_(places, columns)] = np.moveaxis(values_there, axis, 1)
-        return Rows(values, top_of(values))
+                whole[np.ix_(places, columns)] = np.moveaxis(part, axis, 1)
+        if not {"performance", "best"}.isdisjoint(values):
+            top = np.maximum(top, _top(values))
+        return values, top
 
     def variables(
         self, block: TrainedBlock, names: Collection[str]
@@ -386,25 +373,7 @@ def reduced_variables(
     return (*(name for judge in judges for name in REDUCTIONS[judge]), *more)
 
 
-def top_of(variables: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
-    """Return the best J at each target, over some rows of a table.
-
-    Args:
-        variables: of these rows; `performance` or `best` must be among them.
-    """
+def _top(variables: dict[str, NDArray[Any]]) -> NDArray[np.float64]:
+    """Return the best J at each target, over some rows of a table."""
     best = variables["performance" if "performance" in variables else "best"]
     return best.reshape(-1, best.shape[-1]).max(0)
-
-
-def _widened(part: Rows, columns: NDArray[np.int64], n_targets: int) -> Rows:
-    """Rows of some targets as rows of all of them."""
-    variables = {}
-    for name, values in part.variables.items():
-        place = DIMS[name].index("target")
-        shape = (*values.shape[:place], n_targets, *values.shape[place + 1 :])
-        whole = np.full(shape, FAILED.get(name, -np.inf), values.dtype)
-        whole[(slice(None),) * place + (columns,)] = values
-        variables[name] = whole
-    top = np.full(n_targets, -np.inf)
-    top[columns] = part.top
-    return Rows(variables, top)

@@ -2,12 +2,10 @@
 
 import contextlib
 import gc
-import importlib.util
 import multiprocessing
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pickle import PicklingError
@@ -15,19 +13,6 @@ from typing import Any, final
 
 from taskspace._util.threads import follow_parent
 from taskspace.errors import MissingExtraError, RunStoreError
-
-
-def one_thread() -> dict[str, str]:
-    """Keep a worker to one thread; libraries read it when they are imported."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    return {
-        "NUMBA_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "NPROC": "1",  # XLA's pool of threads
-        "XLA_FLAGS": f"{flags} --xla_cpu_multi_thread_eigen=false",
-    }
-
 
 CONNECT_WAIT = 10.0
 SCHEDULER_WAIT = 20.0
@@ -50,16 +35,16 @@ class Engine:
 
     @property
     def n_workers(self) -> int:
-        """How many pieces of work are done at the same time, now."""
+        """Number of pieces of work that are done at the same time, now."""
         return self._n_workers
 
     @property
     def at_once(self) -> int:
-        """How many pieces of work to hand out at a time."""
+        """Number of pieces of work to hand out at a time."""
         return self._n_ahead * self.n_workers
 
     def check(self) -> None:
-        """Raise if the work in hand will not be done by anyone; a pool says it."""
+        """Raise if no worker is left for the work in hand; a pool notices it itself."""
 
     def why(self, error: BaseException) -> str:
         """Return what an exception says of the workers, `""` if nothing.
@@ -82,20 +67,15 @@ class Engine:
 
 
 @contextlib.contextmanager
-def engine(
-    workers: int,
-    scheduler: str | None,
-    say: Callable[[str], None] | None = None,
-) -> Iterator[Engine]:
-    """Open who does the work; what ends them is said in one sentence.
+def engine(workers: int, scheduler: str | None) -> Iterator[Engine]:
+    """Start the workers; if they die, raise an error that says why.
 
     Args:
         workers: processes of this machine; 0 works in this one.
-        scheduler: address of a Dask scheduler, or `"local"` to start one.
-        say: told what a person may want to know, e.g. where a dashboard is.
+        scheduler: address of a Dask scheduler.
     """
     if scheduler is not None:
-        opened = _dask(scheduler, max(1, workers), say or (lambda _: None))
+        opened = _dask(scheduler)
     elif workers == 0:
         # What is done is written before the next piece is begun.
         opened = contextlib.nullcontext(Engine(_Here(), 1, n_ahead=1))
@@ -128,7 +108,11 @@ class _Here(Executor):
 
 @contextlib.contextmanager
 def _processes(workers: int) -> Iterator[Engine]:
-    threads = one_thread()
+    # Each worker keeps to one thread; libraries read this when they are imported.
+    names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")
+    threads: dict[str, str] = dict.fromkeys(names, "1")  # NPROC is XLA's pool
+    flags = os.environ.get("XLA_FLAGS", "")
+    threads["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false"
     before = {name: os.environ.get(name) for name in threads}
     os.environ.update(threads)
     spawn = multiprocessing.get_context("spawn")
@@ -162,33 +146,31 @@ class _Dask(Engine):
 
     def __init__(self, client: Any, address: str):
         super().__init__(client.get_executor(pure=False), 1)
-        self._client, self._address = client, address
-        self._without: float | None = None
+        self._client, self._last_seen = client, time.monotonic()
+        self._gone = f"The Dask scheduler at {address} has gone away. {KEPT}."
+        self._alone = (
+            f"The Dask scheduler at {address} has lost all its workers (waited "
+            f"{SCHEDULER_WAIT:g} s). {KEPT}."
+        )
 
     @property
     def n_workers(self) -> int:
         """Threads of all workers that are there now."""
-        return max(1, self._threads())
-
-    def _threads(self) -> int:
         try:
-            return sum(self._client.nthreads().values())
+            n_threads = sum(self._client.nthreads().values())
         except Exception as error:  # whatever a broken connection raises
-            raise RunStoreError(self._gone()) from error
+            raise RunStoreError(self._gone) from error
+        if n_threads:
+            self._last_seen = time.monotonic()
+        return max(1, n_threads)
 
     def check(self) -> None:
         """Check that the scheduler answers, and is not without workers for long."""
         if self._client.status != "running":
-            raise RunStoreError(self._gone())
-        if self._threads():
-            self._without = None
-        elif self._without is None:
-            self._without = time.monotonic()
-        elif time.monotonic() - self._without > SCHEDULER_WAIT:
-            raise RunStoreError(
-                f"The Dask scheduler at {self._address} has lost all its workers "
-                f"(waited {SCHEDULER_WAIT:g} s). {KEPT}."
-            )
+            raise RunStoreError(self._gone)
+        _ = self.n_workers
+        if time.monotonic() - self._last_seen > SCHEDULER_WAIT:
+            raise RunStoreError(self._alone)
 
     def why(self, error: BaseException) -> str:
         """Whether workers, or the scheduler, went away."""
@@ -200,45 +182,27 @@ class _Dask(Engine):
                 "Several Dask workers ended while they did the same piece of work (out "
                 f"of memory?). {KEPT}, perhaps on workers with more memory."
             )
-        if isinstance(error, CancelledError | CommClosedError | TimeoutError):
-            return self._gone()
-        return ""
-
-    def _gone(self) -> str:
-        return f"The Dask scheduler at {self._address} has gone away. {KEPT}."
+        is_gone = isinstance(error, CancelledError | CommClosedError | TimeoutError)
+        return self._gone if is_gone else ""
 
 
 @contextlib.contextmanager
-def _dask(address: str, workers: int, say: Callable[[str], None]) -> Iterator[Engine]:
+def _dask(address: str) -> Iterator[Engine]:
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError as error:
         raise MissingExtraError("Running on a Dask scheduler", "dask") from error
-    cluster = None
-    with contextlib.ExitStack() as stack:
-        if address == "local":
-            cluster = LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                dashboard_address="127.0.0.1:0",
-                env=one_thread(),
-            )
-            stack.enter_context(cluster)
-            address = cluster.scheduler_address
-            say(f"Dashboard: {_dashboard(cluster.dashboard_link)}")
-        # A client that could not connect closes itself when it is collected. If that
-        # happens while another one starts, both wait for one lock for ever.
-        gc.collect()
-        try:
-            client = stack.enter_context(
-                Client(address, timeout=CONNECT_WAIT, set_as_default=False)
-            )
-        except (OSError, ValueError) as error:
-            raise RunStoreError(
-                f"There is no Dask scheduler at {address} that answers within "
-                f"{CONNECT_WAIT:g} s ({_first_line(error)}). Start one with: dask "
-                "scheduler"
-            ) from error
+    # A client that could not connect closes itself when it is collected. If that
+    # happens while another one starts, both wait for one lock for ever.
+    gc.collect()
+    try:
+        client = Client(address, timeout=CONNECT_WAIT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise RunStoreError(
+            f"There is no Dask scheduler at {address} that answers within "
+            f"{CONNECT_WAIT:g} s ({_first_line(error)}). Start one with: dask scheduler"
+        ) from error
+    with client:
         try:
             client.wait_for_workers(1, timeout=SCHEDULER_WAIT)
         except TimeoutError as error:
@@ -246,22 +210,7 @@ def _dask(address: str, workers: int, say: Callable[[str], None]) -> Iterator[En
                 f"The Dask scheduler at {address} has no worker (waited "
                 f"{SCHEDULER_WAIT:g} s). Start one with: dask worker {address}"
             ) from error
-        try:
-            yield _Dask(client, address)
-        except BaseException:
-            # Whatever ended the work: workers of ours that are busy would take seconds.
-            for nanny in cluster.workers.values() if cluster else ():
-                nanny.auto_restart = False
-                with contextlib.suppress(OSError, TypeError):
-                    os.kill(nanny.pid, signal.SIGKILL)
-            raise
-
-
-def _dashboard(link: str) -> str:
-    """Return the page of a scheduler; the one with plots needs another package."""
-    if importlib.util.find_spec("bokeh"):
-        return link
-    return link.removesuffix("status") + "info/main/workers.html"
+        yield _Dask(client, address)
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,36 +1,49 @@
-"""Running an experiment: train, evaluate, cover; in one process or in many."""
+"""Running an experiment, or a selection, into a directory.
+
+Both resume what is there. Work is done in this process, in others, or by Dask.
+"""
 
 import os
+import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from taskspace.cover import METHODS
+import msgspec
+import xarray as xr
+
 from taskspace.errors import DamagedFileError, InvalidInputError, RunStoreError
+from taskspace.performance.blocks import Layout
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study
 from taskspace.performance.work import Block, Task, Work
 from taskspace.progress import Progress, silent
+from taskspace.questions import Question
+from taskspace.runs.code import Code
 from taskspace.runs.engines import Engine, engine
-from taskspace.runs.experiment import Experiment, load_experiment
-from taskspace.runs.folder import RunFolder, check_ours, locked
-from taskspace.runs.objects import Code
+from taskspace.runs.experiment import Experiment, SelectSpec, load_experiment
+from taskspace.runs.folder import RunFolder
+from taskspace.runs.info import check_ours, locked
 from taskspace.runs.opening import open_study
-from taskspace.runs.results import (
-    Results,
-    Scores,
-    answer,
-    cover_settings,
-    find_schedules,
+from taskspace.runs.results import Results, answer, settings_of
+from taskspace.selection import SelectionLoop, SelectResult
+from taskspace.selection.candidates import BOX, candidate_space
+from taskspace.selection.compare import check_full_table
+from taskspace.selection.selecting import (
+    conclude,
+    default_selector,
+    make_selector,
+    new_selection_ledger,
 )
 from taskspace.trainers.base import check_stored
 
 CHECKED = 5.0
-"""Seconds without a result after which workers are looked for."""
+"""Seconds between checks that the workers are alive."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +56,6 @@ class RunResult:
         results: what is in `results.json`.
         reused: nothing had to be computed.
         mended: what was damaged and computed again, a clause each.
-        n_kept: trainings taken over from the smaller space that the run had before.
-        n_cells_kept: evaluations taken over likewise.
     """
 
     path: Path
@@ -52,8 +63,30 @@ class RunResult:
     results: Results
     reused: bool
     mended: tuple[str, ...] = ()
-    n_kept: int = 0
-    n_cells_kept: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as `taskspace run --format json` prints them."""
+        found = self.results.to_dict()
+        return {
+            "run": str(self.path),
+            "seconds": self.seconds,
+            "covers": found["covers"],
+            "mended": list(self.mended),
+            "failures": found["failures"],
+        }
+
+    def __str__(self) -> str:
+        """Return what was found, for people."""
+        mended = [f"Mended: {what}" for what in self.mended]
+        done = "read from" if self.reused else "in"
+        ending = f"Run {done} {self.path} ({self.seconds:.1f} s)"
+        return "\n".join([*mended, str(self.results), ending])
+
+    @property
+    def next_command(self) -> str:
+        """What to do next with the run."""
+        asked = shlex.quote(str(self.results.covers[-1].question))
+        return f"Next: taskspace certify {self.path} --ask {asked}"
 
 
 def run_experiment(
@@ -63,7 +96,6 @@ def run_experiment(
     workers: int | None = None,
     scheduler: str | None = None,
     report: Progress | None = None,
-    say: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Run an experiment into a directory, or finish or mend one that is there.
 
@@ -73,22 +105,14 @@ def run_experiment(
         workers: processes; 0 works in this one. By default as many as there are
             processors for simulated systems, 0 for exact ones (whose kernels use
             all processors by themselves).
-        scheduler: address of a Dask scheduler, or `"local"` to start one here.
+        scheduler: address of a Dask scheduler.
         report: told about progress, and what each worker does.
-        say: told, once, what a person may want to know: where a dashboard is.
 
     Returns:
         The results, which are also in `results.json`.
     """
-    if workers is not None and workers < 0:
-        raise InvalidInputError(f"workers >= 0 must hold, but got {workers}.")
-    began = time.perf_counter()
-    report = report or silent
-    out = Path(out)
-    check_stored(experiment.built_trainer)
-    _check_schedules(experiment)
-    check_ours(out)
-    with locked(out):
+    began, report = time.perf_counter(), report or silent
+    with _writing(experiment, out, workers):
         run = RunFolder.create(out, experiment)
         experiment, mended = run.experiment, run.mended
         system = experiment.built_system
@@ -97,57 +121,67 @@ def run_experiment(
         ledger = run.ledger()
         if ledger.missing():
             run.write_reference(None)
-            with engine(workers, scheduler, say) as crew:
+            with engine(workers, scheduler) as crew:
                 _work_off(ledger, experiment, crew, report)
-        if run.info.reference is None:
+        if not run.info.reference:
             run.write_reference(ledger.best_known())
         known = None
         try:
             known = run.results()
         except DamagedFileError as error:
             mended = (*mended, str(error).rstrip("."))
-        if known is not None and (mended or ledger.failures or known.failures):
-            known = None
-        reused = known is not None and _answers(known, experiment)
-        if known is not None and reused:
-            results = known
-        else:
-            results = answer(
-                run.table(),
-                experiment,
-                report,
-                solved_return=system.solved_return,
-                known=known,
+        reused = (
+            known is not None
+            and not (mended or ledger.failures or known.failures)
+            and known.settings == settings_of(experiment)
+        )
+        if known is None or not reused:
+            failures = tuple(
+                {
+                    "source": number,
+                    "context": ledger.sources.context(number),
+                    "seed": ledger.seeds[number],
+                    "reason": reason,
+                }
+                for number, reason in sorted(ledger.failures.items())
             )
-            results = replace(
-                results,
-                failures=_failures(ledger),
-                schedules=find_schedules(run.study(), experiment, report, known),
-                scores=_beside_ignorance(results.scores, ledger),
-            )
-        results = run.finish(results, ledger.files())
-    seconds = time.perf_counter() - began
-    kept = ledger.earlier
-    n_kept, n_cells = (kept.n_policies, kept.n_cells) if kept else (0, 0)
-    return RunResult(run.path, seconds, results, reused, mended, n_kept, n_cells)
+            more = {"failures": failures, "solved_return": system.solved_return}
+            more |= _doing_nothing(ledger)
+            known = answer(run.table(), experiment, report, **more)
+        results = run.finish(known)
+    return RunResult(run.path, time.perf_counter() - began, results, reused, mended)
 
 
-def _check_schedules(experiment: Experiment) -> None:
-    """Refuse `[schedule]` where no schedule can be, before anything is trained."""
-    if experiment.schedule is None or not experiment.schedule.candidates:
-        return
-    from taskspace.schedules.schedule import check_plan  # compiled kernels
+@contextmanager
+def _writing(
+    experiment: Experiment, out: str | Path, workers: int | None
+) -> Iterator[None]:
+    """Hold the directory of a run; what cannot be run is refused before any work."""
+    if workers is not None and workers < 0:
+        raise InvalidInputError(f"workers >= 0 must hold, but got {workers}.")
+    check_stored(experiment.built_trainer)
+    check_ours(Path(out))
+    with locked(Path(out)):
+        yield
 
-    n_policies = experiment.built_trainer.n_policies
-    for question in experiment.questions:
-        try:
-            check_plan(
-                experiment.sources, experiment.target_space, n_policies, question
-            )
-        except InvalidInputError as error:
-            raise InvalidInputError(
-                f"{error} Or leave out [schedule] (--set schedule.candidates=0)."
-            ) from None
+
+def _doing_nothing(ledger: Ledger) -> dict[str, Any]:
+    """Return how the policy that does nothing scores, for simulated systems."""
+    if not ledger.task.system.n_episodes:
+        return {}
+    from taskspace.systems.episodic import zero_performance
+
+    tried = zero_performance(ledger.task.system, ledger.task.targets)
+    if tried is None:
+        return {}
+    rows, scores = tried
+    return {
+        "doing_nothing": (float(scores.min()), float(scores.max())),
+        "n_no_better": int((ledger.top()[rows] <= scores).sum()),
+    }
+
+
+# --- what workers do --------------------------------------------------------------
 
 
 def do_work(text: str, code: Code, keep: tuple[str, ...], work: Work) -> Block:
@@ -189,30 +223,17 @@ def _work_off(
     What is done is written at once, by this process alone, so workers need no file in
     common with it.
     """
-    text, code, keep = experiment.work_text, experiment.pinned_code, ledger.task.keep
+    given = experiment.work_text, experiment.pinned_code, ledger.task.keep
     running: dict[Future[Any], tuple[str, Work]] = {}
-    queue, earlier = ledger.missing(), ledger.earlier
-
-    def say() -> None:
-        in_hand = [work for _, work in running.values()][: crew.n_workers]
-        done = int(ledger.evaluated.sum())
-        report("train", done, ledger.n_sources, _in_words(in_hand))
-
+    queue = ledger.missing()
     try:
         while queue or running:
             while queue and len(running) < crew.at_once:
                 prefix, work = queue.pop(0)
-                before = earlier.of(work) if earlier else None
-                whole = replace(work, before=before)
-                report(
-                    "train",
-                    int(ledger.evaluated.sum()),
-                    ledger.n_sources,
-                    _in_words([work]),
-                )
-                future = crew.executor.submit(do_work, text, code, keep, whole)
+                whole = replace(work, before=ledger.before(work))
+                _tell(ledger, [*running.values(), (prefix, work)], crew, report)
+                future = crew.executor.submit(do_work, *given, whole)
                 running[future] = prefix, work
-            say()
             done, _ = wait(running, timeout=CHECKED, return_when=FIRST_COMPLETED)
             # What is finished first: an error must not take it along.
             for future in sorted(done, key=_failed):
@@ -220,66 +241,126 @@ def _work_off(
                 ledger.tell(work, future.result(), prefix)
             if not done:
                 crew.check()
-        say()
+            _tell(ledger, list(running.values()), crew, report)
     finally:
         for future in running:
             future.cancel()
+
+
+def _tell(
+    ledger: Ledger, pieces: list[tuple[str, Work]], crew: Engine, report: Progress
+) -> None:
+    """Report how many sources are done, and which the workers have in hand."""
+    numbers = [work.numbers for _, work in pieces[: crew.n_workers]]
+    note = ", ".join(f"sources {n[0]:,}–{n[-1]:,}" for n in numbers)
+    report("train", int(ledger.evaluated.sum()), ledger.n_sources, note)
 
 
 def _failed(future: Future[Any]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def _in_words(pieces: Sequence[Work]) -> str:
-    """Return what the workers do, the sources of each."""
-    return ", ".join(
-        f"sources {work.numbers[0]:,}–{work.numbers[-1]:,}"
-        if len(work.numbers) > 1
-        else f"source {work.numbers[0]:,}"
-        for work in pieces
+# --- selections -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionRun:
+    """A selection in its directory.
+
+    Args:
+        path: the run directory.
+        seconds: wall-clock time of this call.
+        result: what was found.
+    """
+
+    path: Path
+    seconds: float
+    result: SelectResult
+
+
+def run_selection(
+    experiment: Experiment,
+    out: str | Path,
+    *,
+    question: Question | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    full_table: xr.Dataset | None = None,
+    progress: Progress | None = None,
+) -> SelectionRun:
+    """Train what the answer needs into a directory, or go on with one that is there.
+
+    Args:
+        experiment: what may be trained, what is asked, and in `[select]` how.
+        out: the run directory.
+        question: what shall be covered; the experiment's first question if left out.
+        workers: processes; 0 works in this one. By default as many as trainings are
+            under way at a time, where one does not use all processors by itself.
+        scheduler: address of a Dask scheduler.
+        full_table: the table of all candidates, where it is known, for the bound.
+        progress: told after each training how many targets are covered.
+    """
+    began, out = time.perf_counter(), Path(out)
+    spec = experiment.select or SelectSpec()
+    anywhere = spec.candidates == BOX
+    name = spec.selector or default_selector(experiment.built_trainer, anywhere)
+    experiment = replace(experiment, select=replace(spec, selector=name)).resolved()
+    experiment.checked()
+    question = experiment.ask[0] if question is None else question
+    system, targets, seed = (
+        experiment.built_system,
+        experiment.target_space,
+        experiment.seed,
     )
+    space = candidate_space(experiment.sources, spec.candidates)
+    if full_table is not None:
+        check_full_table(full_table, space, targets)
+    selector = make_selector(name, space, seed, anywhere)
+    with _writing(experiment, out, workers):
+        trainer, reference = experiment.built_trainer, spec.reference
+        ledger = new_selection_ledger(
+            system, trainer, space, targets, question, seed=seed, reference=reference
+        )
+        keep = ledger.task.keep
+        sizes = trainer.n_policies, targets.size, system.n_episodes
+        layout = Layout(*sizes, rows=1, variables=keep)
+        run = RunFolder.create(out, experiment, question=question, layout=layout)
+        ledger.folder, run.trainings = run.blocks, ledger
+        if workers is None:
+            n_parallel = 1 if system.fills_processors else spec.n_parallel
+            workers = 0 if n_parallel == 1 else min(n_parallel, os.cpu_count() or 1)
 
+        def note(*said: Any) -> None:
+            # What is done is part of a run that can be read.
+            run.write_reference(ledger.best_known())
+            if progress is not None:
+                progress(*said)
 
-def _failures(ledger: Ledger) -> tuple[dict[str, Any], ...]:
-    """Trainings that failed: number of the source, context, seed and reason."""
-    return tuple(
-        {
-            "source": number,
-            "context": ledger.sources.context(number),
-            "seed": ledger.seeds[number],
-            "reason": reason,
-        }
-        for number, reason in sorted(ledger.failures.items())
-    )
+        given = experiment.work_text, experiment.pinned_code, keep
+        with engine(workers, scheduler) as crew:
 
+            def submit(work: Work) -> Future[Block]:
+                return crew.executor.submit(do_work, *given, work)
 
-def _beside_ignorance(scores: Scores, ledger: Ledger) -> Scores:
-    """Put scores of learned policies beside those of policies that know nothing."""
-    system, targets = ledger.task.system, ledger.task.targets
-    if not system.n_episodes:
-        return scores
-    from taskspace.systems.episodic import zero_performance
-
-    if (tried := zero_performance(system, targets)) is None:
-        return scores
-    rows, ignorant = tried
-    best = ledger.top()[rows]
-    return replace(
-        scores,
-        ignorant=(float(ignorant.min()), float(ignorant.max())),
-        n_no_better=int((best <= ignorant).sum()),
-        n_tried=len(ignorant),
-    )
-
-
-def _answers(known: Results, experiment: Experiment) -> bool:
-    """Whether stored results answer all that an experiment asks, as it asks it."""
-    if known.settings != cover_settings(experiment):
-        return False
-    grid = hasattr(experiment.sources, "shape")
-    methods = [m for m in experiment.cover.methods if grid or not METHODS[m].needs_grid]
-    asked = [(q, m) for q in experiment.questions for m in methods]
-    return [(a.question, a.method) for a in known.covers] == asked
+            selection = SelectionLoop(
+                ledger,
+                selector,
+                question,
+                spec,
+                submit=submit if workers or scheduler else None,
+                log=run.log,
+                progress=note,
+                check=crew.check,
+            )
+            reason = selection.run()
+        result = conclude(selection, reason, full_table, experiment.cover.time_limit)
+        if result.study is not None:
+            notes = {**run.info.notes, "notes": [result.statement]}
+            run.info = msgspec.structs.replace(run.info, notes=notes)
+            run.write_reference(ledger.best_known())
+            solved = system.solved_return
+            run.finish(answer(run.table(), experiment, solved_return=solved))
+    return SelectionRun(out, time.perf_counter() - began, result)
 
 
 def run(
@@ -301,7 +382,7 @@ def run(
         out: the run directory.
         overrides: `a.b=value` each, of a name or a file; see `load_experiment`.
         workers: processes; 0 works in this one.
-        scheduler: address of a Dask scheduler, or `"local"` to start one here.
+        scheduler: address of a Dask scheduler.
         trust: import what an experiment in a run directory names.
         progress: told about progress.
 

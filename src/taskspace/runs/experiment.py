@@ -1,7 +1,7 @@
 """Experiments as TOML: what to train, where to try it, and what to ask of it.
 
 An experiment is data. Reading one runs no code; `built_system` and `built_trainer`
-import what it names, if `code` allows that (see `taskspace.runs.objects`).
+import what it names, if `code` allows that (see `taskspace.runs.code`).
 """
 
 import tomllib
@@ -10,15 +10,18 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
+import msgspec
+import numpy as np
 import tomli_w
 
 from taskspace._util.files import plain
+from taskspace.cover import METHODS
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.work import Task
 from taskspace.questions import Question
-from taskspace.runs.objects import (
+from taskspace.runs.code import (
     Code,
     build_system,
     build_trainer,
@@ -29,18 +32,66 @@ from taskspace.runs.objects import (
     takes_settings,
 )
 from taskspace.runs.opening import is_in_a_run
-from taskspace.runs.specs import (
-    CoverSpec,
-    ScheduleSpec,
-    SelectSpec,
-    read_table,
-)
+from taskspace.selection.options import Options
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System
 from taskspace.trainers import Trainer
 
+T = TypeVar("T")
+
 DATA_KEYS = ("seed", "system", "space", "targets", "trainer")
 """What policies and table depend on; the rest only asks questions of them."""
+
+
+@dataclass(frozen=True)
+class CoverSpec:
+    """How to cover.
+
+    Args:
+        methods: names of cover methods.
+        n_repeats: random selections, for the spread of the `random` method.
+        time_limit: processor seconds for each of the searches that can go on for ever.
+    """
+
+    methods: tuple[str, ...] = ("greedy", "uniform", "random")
+    n_repeats: int = 100
+    time_limit: float = 30.0
+
+    def __post_init__(self):
+        for method in self.methods:
+            if method not in METHODS:
+                raise UnknownNameError("cover method", method, METHODS)
+        if self.n_repeats < 1:
+            raise InvalidInputError(
+                f"cover.n_repeats >= 1 must hold, but got {self.n_repeats}."
+            )
+        if not 0 < self.time_limit < np.inf:
+            raise InvalidInputError(
+                f"cover.time_limit > 0 must hold, but got {self.time_limit}."
+            )
+
+
+@dataclass(frozen=True)
+class SelectSpec(Options):
+    """How to choose what to train, for `taskspace select`.
+
+    Args:
+        selector: name of a selector; if left out `noisy` for trainers that learn,
+            `coverage` for others.
+        candidates: `"box"` for any point of the box; the space if left out.
+        reference: the best performance there is, as stated, that regret is against.
+    """
+
+    selector: str | None = None
+    candidates: str | None = None
+    reference: float | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.candidates not in (None, "box"):
+            raise InvalidInputError(
+                f"select.candidates must be 'box', but got {self.candidates!r}."
+            )
 
 
 @dataclass(frozen=True)
@@ -61,7 +112,6 @@ class Experiment:
         targets: axes of the target grid; the sources if left out.
         cover: how to cover.
         select: how to choose what to train, if the file says so.
-        schedule: how to find interpolated schedules, if the file asks for them.
         code: whether code that it names may be imported, and from where.
     """
 
@@ -74,7 +124,6 @@ class Experiment:
     targets: dict[str, Any] | None = None
     cover: CoverSpec = field(default_factory=CoverSpec)
     select: SelectSpec | None = None
-    schedule: ScheduleSpec | None = None
     code: Code = field(default_factory=Code, compare=False, repr=False)
 
     def __post_init__(self):
@@ -93,8 +142,11 @@ class Experiment:
         self.built_system.contexts(self.sources)
         self.built_system.contexts(self.target_space)
         _ = self.built_trainer
-        if self.select is not None:
-            self.select.check_selector()  # its code may be beside that of the system
+        if self.select is not None and self.select.selector is not None:
+            from taskspace.selection import SELECTORS  # with those of the user's code
+
+            if self.select.selector not in SELECTORS:
+                raise UnknownNameError("selector", self.select.selector, SELECTORS)
         return self
 
     @cached_property
@@ -148,36 +200,31 @@ class Experiment:
         return self.sources if self.targets is None else space_from_dict(self.targets)
 
     @property
-    def questions(self) -> tuple[Question, ...]:
-        """Everything that is asked of the table."""
-        return self.ask
-
-    @property
     def judges(self) -> tuple[str, ...]:
         """The judges that the criteria ask for."""
-        asked = [demand for question in self.questions for demand in question.demands]
+        asked = [demand for question in self.ask for demand in question.demands]
         return tuple(dict.fromkeys(demand.judge for demand in asked))
 
     @property
     def measures(self) -> tuple[str, ...]:
         """The scores beside J that the criteria read."""
-        found = dict.fromkeys(d.measure for q in self.questions for d in q.demands)
+        found = dict.fromkeys(d.measure for q in self.ask for d in q.demands)
         return tuple(name for name in found if name != "performance")
 
     def resolved(self) -> "Experiment":
         """Return the same experiment with every default written out."""
-        values = self.to_dict()
+        changes = {}
         for key, built in (
             ("system", self.built_system),
             ("trainer", self.built_trainer),
         ):
-            name = values[key]["id"]
+            name = getattr(self, key)["id"]
             if not is_reference(name) or takes_settings(name, self.code):
                 # TOML has no word for "none": a setting left out means the same.
-                values[key] = {"id": name, **_for_toml(built.settings())}
+                changes[key] = {"id": name, **_for_toml(built.settings())}
         for key, space in (("space", self.sources), ("targets", self.target_space)):
-            values[key] = _for_toml(space.to_dict())
-        return Experiment.from_dict(values, code=self.code)
+            changes[key] = _for_toml(space.to_dict())
+        return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: dicts, lists, strings and numbers."""
@@ -242,15 +289,11 @@ class Experiment:
         seed = values["seed"]
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InvalidInputError(f"seed must be an integer >= 0, but got {seed!r}.")
-        tables = ("system", "space", "trainer", "targets", "cover", "select")
-        for key in (*tables, "schedule"):
+        for key in ("system", "space", "trainer", "targets", "cover", "select"):
             if not isinstance(values.get(key, {}), Mapping):
                 raise InvalidInputError(
                     f"{key} must be a table ([{key}]), but got {values[key]!r}."
                 )
-        cover = dict(values.get("cover", {}))
-        if isinstance(cover.get("methods"), str):
-            cover["methods"] = [cover["methods"]]
         return cls(
             name=str(values["name"]),
             seed=seed,
@@ -259,15 +302,28 @@ class Experiment:
             space=dict(values["space"]),
             trainer=dict(values["trainer"]),
             targets=dict(values["targets"]) if "targets" in values else None,
-            cover=read_table("[cover]", cover, CoverSpec),
-            select=read_table("[select]", values["select"], SelectSpec)
+            cover=_read_table({"cover": {}, **values}, "cover", CoverSpec),
+            select=_read_table(values, "select", SelectSpec)
             if "select" in values
-            else None,
-            schedule=read_table("[schedule]", values["schedule"], ScheduleSpec)
-            if "schedule" in values
             else None,
             code=Code() if code is None else code,
         )
+
+
+def _read_table(values: Mapping[str, Any], key: str, kind: type[T]) -> T:
+    """Return a table of an experiment as a dataclass, or raise a sentence."""
+    kinds, where = get_type_hints(kind), f"[{key}]"
+    check_keys(where, values[key], list(kinds))
+    converted = {}
+    for name, value in values[key].items():
+        try:
+            converted[name] = msgspec.convert(value, kinds[name])
+        except msgspec.ValidationError as error:
+            said = str(error).partition(" - at ")[0]
+            raise InvalidInputError(
+                f"{name} of {where} has a value of a wrong type, {value!r}: {said}."
+            ) from None
+    return kind(**converted)
 
 
 def _questions(texts: Any) -> tuple[Question, ...]:
@@ -375,33 +431,18 @@ def _override(values: dict[str, Any], override: str) -> None:
             if isinstance(axis, list) and len(axis) >= 3:
                 axis[2] = value
         return
-    _assign(values, keys, value, path)
-
-
-def _assign(level: Any, keys: Sequence[str], value: Any, path: str) -> None:
-    """Set `level[keys[0]][keys[1]]… = value`; a list without a number means each."""
-    key, *rest = keys
-    if isinstance(level, list):
-        if not key.isdigit():
-            for item in level:
-                _assign(item, keys, value, path)
-            return
-        items, place = level, int(key)
-        if place >= len(items):
-            raise InvalidInputError(
-                f"--set {path}: there are only {len(items)} entries before {key}."
-            )
-        if rest:
-            _assign(items[place], rest, value, path)
-        else:
-            items[place] = value
-    elif isinstance(level, dict):
-        if rest:
-            _assign(level.setdefault(key, {}), rest, value, path)
-        else:
-            level[key] = value
+    level: Any = values
+    for key in keys[:-1]:
+        level = level.setdefault(key, {}) if isinstance(level, dict) else None
+    last = keys[-1]
+    if isinstance(level, dict):
+        level[last] = value
+    elif isinstance(level, list) and last.isdigit() and int(last) < len(level):
+        level[int(last)] = value
+    elif isinstance(level, list):
+        raise InvalidInputError(f"--set {path}: there are only {len(level)} entries.")
     else:
-        raise InvalidInputError(f"--set {path}: what stands before {key} is a value.")
+        raise InvalidInputError(f"--set {path}: what stands before {last} is a value.")
 
 
 def _for_toml(value: Any) -> Any:

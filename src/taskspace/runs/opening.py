@@ -23,10 +23,6 @@ RUN = "run.json"
 
 EXPERIMENT = "experiment.toml"
 
-NOT_GIVEN = (None, (), "", "error")
-"""Values that an option of reading has where a user does not give it; False is one
-that is given."""
-
 
 def is_run(path: str | Path) -> bool:
     """Return whether a path is a run directory, or a zip file of one.
@@ -132,34 +128,30 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
         reading: how to read a matrix file, see `read_matrix`; refused for anything
             else, which says it all itself.
     """
-    path = Path(path)
+    path, stated = Path(path), {k: v for k, v in reading.items() if v is not None}
     check_exists(path)
-    refuse_former(path)
+    if path.suffix == ".npz" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as file:
+            if {"experiment.npy", "notes.npy"} <= set(file.namelist()):
+                raise RunStoreError(
+                    f"{path} is an archive of a run, which this version of taskspace "
+                    "does not read. Run its experiment again into a directory."
+                )
     if is_run(path) or (path.is_dir() and path.suffix.lower() not in MATRIX_SUFFIXES):
-        _refuse_reading(reading)
+        if stated and stated != {"lower_is_better": False}:
+            raise InvalidInputError(
+                f"{next(iter(stated))} (--read) is for matrix files; in a run larger "
+                "performance is always better, and targets and contexts are known."
+            )
         from taskspace.runs.folder import RunFolder  # a matrix needs none of it
 
         return RunFolder.open(path, trust=trust).study()
     known = [name for name in signature(read_matrix).parameters if name != "path"]
-    for name in reading:
+    for name in stated:
         if name not in known:
             raise UnknownNameError("keyword of reading a matrix:", name, known)
-    table = read_matrix(path, **reading)
-    stated = {k: v for k, v in reading.items() if v not in NOT_GIVEN}
-    parts = StudyParts(origin=str(path), table=lambda: table, reading=stated)
-    return Study(parts)
-
-
-def _refuse_reading(reading: dict[str, Any]) -> None:
-    stated = {k: v for k, v in reading.items() if v not in NOT_GIVEN}
-    if stated.get("lower_is_better") is False:
-        del stated["lower_is_better"]  # so it is
-    option = next(iter(stated), None)
-    if option is not None:
-        raise InvalidInputError(
-            f"{option} (--read) is for matrix files; in a run larger "
-            "performance is always better, and targets and contexts are known."
-        )
+    table = read_matrix(path, **stated)
+    return Study(StudyParts(origin=str(path), table=lambda: table, reading=stated))
 
 
 open = open_study  # what `ts.open` is called
@@ -175,27 +167,4 @@ def check_exists(path: Path) -> None:
         raise InvalidInputError(
             f"{path} does not exist. Give a run directory (make one with: taskspace "
             f"run msd) or a matrix file ({', '.join(MATRIX_SUFFIXES)})."
-        )
-
-
-def refuse_former(path: Path) -> None:
-    """Refuse a run or an archive in a format that is not read any more.
-
-    Args:
-        path: what a user gave.
-    """
-    what = ""
-    if (path / "manifest.json").is_file() and not (path / TRAININGS).exists():
-        what = "a run of format 2"
-    elif (path / TRAININGS / "manifest.jsonl").is_file():
-        what = "a run of format 4"
-    if path.suffix == ".npz" and path.is_file() and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as file:
-            if {"experiment.npy", "notes.npy"} <= set(file.namelist()):
-                what = "an archive of a run"
-    if what:
-        raise RunStoreError(
-            f"{path} is {what}, which this version of taskspace does not read. Run its "
-            "experiment again into another directory, or open it with the version that "
-            "made it."
         )

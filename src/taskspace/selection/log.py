@@ -19,7 +19,7 @@ from taskspace._util.files import (
     seal,
     write_atomically,
 )
-from taskspace.performance.trainings import Trainings
+from taskspace.performance.ledger import Ledger
 from taskspace.performance.work import REGION, TRAINED
 from taskspace.spaces import Points
 
@@ -80,15 +80,15 @@ class Proposal(
         how = [None, self.region, self.steps, self.start]
         return [self.context, self.seed, self.kind, *how]
 
-    def plan(self, trainings: Trainings) -> None:
+    def plan(self, ledger: Ledger) -> None:
         """Plan its source.
 
         Args:
-            trainings: what is planned so far.
+            ledger: what is planned so far.
         """
-        point = Points(trainings.target_space.names, [self.context])
+        point = Points(ledger.target_space.names, [self.context])
         members = self.members if self.region else None
-        trainings.plan(point, seed=self.seed, kind=self.kind, members=members)
+        ledger.plan(point, seed=self.seed, kind=self.kind, members=members)
 
 
 class Step(

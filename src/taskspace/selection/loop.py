@@ -313,9 +313,9 @@ class SelectionLoop:
 
     def _check_scores(self, index: int, block: Block) -> None:
         """Refuse scores that are no numbers: nothing can be said of such a policy."""
-        if block.policies is None or block.rows is None:
+        if block.policies is None:
             return
-        scores = {"home_performance": block.policies.home} | block.rows.variables
+        scores = {"home_performance": block.policies.home} | block.variables
         for name, values in scores.items():
             worst = -np.inf if name.startswith("gap") else np.inf
             if name == "standard_error":

@@ -533,7 +533,7 @@ def _stored(policies: Policy) -> Policy:
     with tempfile.TemporaryDirectory() as name:
         layout = Layout(shape[1], 1, 0, shape[0], ())
         folder = BlockFolder(Path(name), layout, "", np.zeros((1, 1)))
-        found = folder.write("0", Block(block, None), np.zeros((shape[0], 1)))
+        found = folder.write("0", Block(block), np.zeros((shape[0], 1)))
         back = found.policies
     assert back is not None
     return back.trained.policies

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from taskspace.cli.options import TrustOption, argument, as_command, option
 from taskspace.cli.output import Answer, console, show_table, shown
+from taskspace.runs.code import build_trainer
 from taskspace.runs.experiment import named_system
-from taskspace.runs.objects import build_trainer
 from taskspace.testing import Check, system_checks
 
 EXAMPLES = (

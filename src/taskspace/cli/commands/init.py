@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from taskspace.cli.options import argument, as_command, option
-from taskspace.cli.output import Answer, console, show_table, shown
+from taskspace.cli.output import Answer, show_text, writable
 from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameError
 from taskspace.runs import builtin_experiments, load_experiment
 from taskspace.systems import SYSTEMS
@@ -16,40 +16,6 @@ EXAMPLES = (
     "taskspace init",
     "taskspace init plant.toml --from msd-lqr",
 )
-
-TEMPLATE = """\
-# An experiment: which few sources serve all targets?
-#   taskspace run {name}.toml
-# Any value can be replaced without touching the file: --set space.n=5
-
-name = "{name}"
-seed = 0                        # of everything random
-# One cover by each method for each question: "regret <= 0.2", "ratio <= 10 %",
-# "score >= 475"; add "best" if the best policy of a source counts, not the worst.
-ask = ["regret <= 0.1", "regret <= 0.2"]
-
-[system]
-id = "msd-v1"                   # `taskspace init` lists what is built in
-# id = "my_module:my_system"    # or a system of your own; see docs/bring-your-own.md
-# horizon = 20.0                # further keys are settings of the system
-
-[space]                         # the sources: name = [low, high, points]
-k = [0.1, 8.0, 12]
-c = [0.1, 8.0, 12]              # [0.1, 8.0, 12, "log"] for equal ratios
-
-# [targets]                     # where policies are tried; the sources if left out
-# k = [0.1, 8.0, 40]
-
-[trainer]
-id = "lqr"                      # lqr, ppo, sb3, or "my_module:my_trainer"
-n_policies = 3                  # members of the family of each source
-noise = 0.1                     # further keys are settings of the trainer
-
-[cover]
-methods = ["greedy", "minimum", "uniform", "random"]
-n_repeats = 100                 # random selections
-time_limit = 10.0               # seconds for each search by local or minimum
-"""
 
 
 @dataclass(frozen=True)
@@ -75,17 +41,17 @@ def init(options: Options) -> Answer:
             "trainers": list(TRAINERS),
             "experiments": list(builtin_experiments()),
         }
-        return Answer(lambda: built_in, lambda: _list(built_in))
+        return Answer(lambda: built_in, lambda: show_text(_list(built_in)))
     if path.suffix != ".toml":
         raise InvalidInputError(f"The file must end in .toml, but got {path.name}.")
     if path.exists():
         raise InvalidInputError(
             f"{path} exists; it was not changed. Name another file."
         )
-    if not path.parent.is_dir():
-        raise InvalidInputError(f"The directory {path.parent} does not exist.")
+    writable(path)
     if example is None:
-        text = TEMPLATE.format(name=path.stem)
+        template = resources.files("taskspace.cli.commands") / "template.toml"
+        text = template.read_text().replace("NAME", path.stem)
     elif example in builtin_experiments():
         folder = resources.files("taskspace.runs") / "experiments"
         text = (folder / f"{example}.toml").read_text()
@@ -93,12 +59,11 @@ def init(options: Options) -> Answer:
         raise UnknownNameError("experiment", example, builtin_experiments())
     path.write_text(text)
     load_experiment(str(path))  # what is written can be run
-
-    def show() -> None:
-        console.print(f"Wrote {path}")
-        console.print(f"Next: taskspace doctor {path}, then taskspace run {path}")
-
-    return Answer(lambda: {"experiment": str(path)}, show)
+    next_command = f"Next: taskspace doctor {path}, then taskspace run {path}"
+    return Answer(
+        lambda: {"experiment": str(path)},
+        lambda: show_text(f"Wrote {path}\n{next_command}"),
+    )
 
 
 def _system(name: str) -> dict[str, Any]:
@@ -113,19 +78,18 @@ def _system(name: str) -> dict[str, Any]:
     return {"id": name, "summary": summary, "axes": axes}
 
 
-def _list(built_in: dict[str, Any]) -> None:
-    """Print what is built in, and the next command."""
-    columns = ("axis", "unit", "default", "bounds", "meaning")
+def _list(built_in: dict[str, Any]) -> str:
+    """Return what is built in, and the next command, in words."""
+    lines = []
     for system in built_in["systems"]:
-        if "needs" in system:
-            console.print(f"[bold]{system['id']}[/bold]  {shown(system['needs'])}")
-            continue
-        rows = [
-            (a["name"], a["unit"], f"{a['default']:g}", a["bounds"], a["description"])
-            for a in system["axes"]
+        lines.append(f"{system['id']}: {system.get('summary') or system['needs']}")
+        lines += [
+            f"  {axis['name']} [{axis['unit']}], {axis['default']:g} by default, "
+            f"{axis['bounds']}: {axis['description']}"
+            for axis in system.get("axes", ())
         ]
-        title = f"[bold]{system['id']}[/bold]  {system['summary']}"
-        show_table(columns, rows, title=title, texts=columns)
-    console.print(f"Trainers: {', '.join(built_in['trainers'])}")
-    console.print(f"Experiments: {', '.join(built_in['experiments'])}")
-    console.print("Next: taskspace init plant.toml, or taskspace run msd")
+    lines += [
+        f"{kind.capitalize()}: {', '.join(built_in[kind])}"
+        for kind in ("trainers", "experiments")
+    ]
+    return "\n".join([*lines, "Next: taskspace init plant.toml, or taskspace run msd"])

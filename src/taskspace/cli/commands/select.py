@@ -17,15 +17,14 @@ from taskspace.cli.options import (
 from taskspace.cli.output import (
     Answer,
     console,
-    progress_console,
     shown,
     stage_progress,
     warn,
 )
 from taskspace.errors import InvalidInputError
 from taskspace.runs import SelectionRun, load_experiment, run_selection
+from taskspace.runs.experiment import SelectSpec
 from taskspace.runs.opening import open_study
-from taskspace.runs.specs import SelectSpec
 from taskspace.selection import SELECTORS
 
 EXAMPLES = (
@@ -81,7 +80,7 @@ def select(options: Options, asking: Asking) -> Answer:
     experiment = replace(experiment, select=how)
     if asking.ask is not None:
         experiment = replace(experiment, ask=(asking.question(path),))
-    question = experiment.questions[0]
+    question = experiment.ask[0]
     table = None
     if options.full_table is not None:
         table = open_study(options.full_table, trust=options.trust).table
@@ -94,7 +93,6 @@ def select(options: Options, asking: Asking) -> Answer:
             scheduler=options.scheduler,
             full_table=table,
             progress=report,
-            say=progress_console.print,
         )
     from taskspace.show.figures.history import history  # slow
     from taskspace.show.style import save

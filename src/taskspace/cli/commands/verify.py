@@ -12,7 +12,7 @@ from taskspace.cover import Cover, verify_cover
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
 from taskspace.runs import RunFolder
-from taskspace.runs.opening import is_run, open_study, refuse_former
+from taskspace.runs.opening import is_run, open_study
 
 EXAMPLES = (
     "taskspace verify cover.json scores.csv",
@@ -130,7 +130,6 @@ def _refuse_foreign(cover: Path, record: dict[str, Any], data: object) -> None:
 
 def _verify_run(path: Path) -> Answer:
     """Compare every file of a run with its checksum."""
-    refuse_former(path)
     if not is_run(path):
         raise InvalidInputError(
             f"{path} must be a run or a cover (a .json file that taskspace cover "

@@ -73,7 +73,7 @@ def run_coverage(results: Results, questions: Sequence[Question]) -> Figure:
         )
         for question in questions
     ]
-    spent = results.spent.trainings_per_source, results.spent.trainings
+    spent = results.n_policies, results.n_trained
     return _draw(columns, results.provenance, *spent)
 
 

@@ -197,7 +197,7 @@ def page_questions(
     """
     if study.experiment is None:
         return []
-    asked = sorted(study.experiment.questions, key=lambda q: not q.is_regret)
+    asked = sorted(study.experiment.ask, key=lambda q: not q.is_regret)
     if selection is not None:
         asked.insert(0, Question.from_dict(selection["question"]))
     return list(dict.fromkeys(asked))
@@ -247,14 +247,9 @@ def _warnings(study: Study) -> list[str]:
     """Return what a reader should hear before any number."""
     notes, results = list(study.notes), study.results
     if results is not None:
-        scores = results.scores
-        notes += [
-            f"Along the axis {axis} no performance changes at all."
-            for axis in scores.dead_axes
-        ]
-        if scores.n_failed:
+        if results.n_failed:
             notes.append(
-                f"{scores.n_failed:,} of {scores.n_policies:,} policies do not solve "
+                f"{results.n_failed:,} of {results.n_trained:,} policies do not solve "
                 "their own task."
             )
         if results.failures:

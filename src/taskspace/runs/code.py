@@ -1,8 +1,12 @@
 """Systems and trainers by name: built in, of Gymnasium, or `package.module:object`.
 
 Importing a module runs it. A TOML file that a user wrote and hands to `run`, `doctor`
-or `select` may do that; a run may come from a stranger, so
-what it names is imported and called only where the user says so (`--trust`).
+or `select` may do that; a run may come from a stranger, so what it names is imported
+and called only where the user says so (`--trust`).
+
+Code of a user is no part of a run: a file may be edited while the run stays. The run's
+own numbers tell: `check_code` computes some of them again. New numbers must not join
+those of other code.
 """
 
 import ast
@@ -11,17 +15,36 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from taskspace.errors import InvalidInputError, UnknownNameError, UntrustedCodeError
+import numpy as np
+from numpy.typing import NDArray
+
+from taskspace.errors import (
+    DamagedFileError,
+    InvalidInputError,
+    RunStoreError,
+    UnknownNameError,
+    UntrustedCodeError,
+)
+from taskspace.performance.work import REGION
 from taskspace.systems import SYSTEMS, System, gymnasium_system
 from taskspace.trainers import TRAINERS, Trainer
+
+if TYPE_CHECKING:
+    from taskspace.runs.folder import RunFolder
+
+# Machines round differently, and simulations in float32 more than solved equations.
+ROUNDING = 1e-6
+SAMPLED_ROUNDING = 1e-3
+# Of a simulation, means over episodes; the other variables follow from them.
+COMPARED = ("performance", "worst", "best")
 
 
 @dataclass(frozen=True)
@@ -193,15 +216,6 @@ def takes_settings(reference: str, code: Code | None = None) -> bool:
     return isinstance(found, type) and is_dataclass(found)
 
 
-def _settings_of(make: Any) -> list[str] | None:
-    """Return the settings of a class of fields, and of an environment's function."""
-    if isinstance(make, type) and is_dataclass(make):
-        return [field.name for field in fields(make)]
-    if isinstance(make, partial) and make.func is gymnasium_system:
-        return list(inspect.signature(make).parameters)
-    return None
-
-
 def build_system(spec: Mapping[str, Any], code: Code | None = None) -> System:
     """Return the system that the table `[system]` describes.
 
@@ -209,12 +223,11 @@ def build_system(spec: Mapping[str, Any], code: Code | None = None) -> System:
         spec: its `id` and settings.
         code: what may be imported.
     """
-    name = spec.get("id")
+    name, registry = spec.get("id"), SYSTEMS
     if is_gymnasium(name):
-        _check_trust(spec, code)
-        make: Any = partial(gymnasium_system, str(name).removeprefix("gymnasium:"))
-        return _build("system", {name: make}, spec, System, code)
-    return _build("system", SYSTEMS, spec, System, code)
+        make = partial(gymnasium_system, str(name).removeprefix("gymnasium:"))
+        registry = {name: make}
+    return _build("system", registry, spec, System, code)
 
 
 def build_trainer(spec: Mapping[str, Any], code: Code | None = None) -> Trainer:
@@ -224,35 +237,26 @@ def build_trainer(spec: Mapping[str, Any], code: Code | None = None) -> Trainer:
         spec: its `id` and settings.
         code: what may be imported.
     """
-    _check_trust(spec, code)
     return _build("trainer", TRAINERS, spec, Trainer, code)
-
-
-def _check_trust(spec: Mapping[str, Any], code: Code | None) -> None:
-    """Refuse arguments of a stranger for an environment or a learning library."""
-    name = str(spec.get("id"))
-    if code is None or code.trusted or is_reference(name) or not needs_trust(spec):
-        return
-    raise UntrustedCodeError(
-        f"{name} takes arguments that a run names ({ARGUMENTS[name.partition(':')[0]]}"
-        "). They may name any file, so it is not built. If you know where the run "
-        "comes from, say --trust."
-    )
 
 
 def _build(
     kind: str,
     registry: Mapping[Any, Any],
     spec: Mapping[str, Any],
-    base: type,
+    base: type[Any],
     code: Code | None,
 ) -> Any:
-    """Return an object: one that is there, or what a class or function makes."""
     settings = dict(spec)
     name = settings.pop("id", None)
     if is_reference(name):
         make = load_object(name, code)
     elif isinstance(name, str) and name in registry:
+        if code is not None and not code.trusted and needs_trust(spec):
+            raise UntrustedCodeError(
+                f"{name} takes arguments that a run names. They may name any file, so "
+                "it is not built. If you know where the run comes from, say --trust."
+            )
         make = registry[name]
         settings = {
             key: tuple(value) if isinstance(value, list) else value
@@ -272,8 +276,10 @@ def _build(
             f"{name} must be a {kind}, or make one when it is called, but is "
             f"{type(make).__name__}."
         )
-    known = _settings_of(make)
-    if known is not None:
+    if isinstance(make, type) and is_dataclass(make):
+        check_keys(f"[{kind}] of {name}", settings, [f.name for f in fields(make)])
+    elif is_gymnasium(name):
+        known = list(inspect.signature(make).parameters)
         check_keys(f"[{kind}] of {name}", settings, known)
     try:
         made = make(**settings)
@@ -300,3 +306,94 @@ def check_keys(where: str, values: Mapping[str, Any], known: Sequence[str]) -> N
     for key in values:
         if key not in known:
             raise UnknownNameError(f"key of {where}:", key, known)
+
+
+# --- is the code still the one that a run was made with? -----------------------------
+
+
+def check_code(run: "RunFolder", *, is_edited: bool = False) -> None:
+    """Refuse a run whose numbers the user's system or trainer does not give any more.
+
+    One row is computed again. Built-in systems are not compared: their id says which
+    version they are.
+
+    Args:
+        run: the run; what is damaged in it is not compared.
+        is_edited: files of the user were edited, so the trainer is compared too.
+    """
+    trainer = run.experiment.trainer.get("id")
+    is_own_system = ":" in str(run.experiment.system.get("id"))
+    is_own_trainer = is_edited and is_reference(trainer)
+    if not (is_own_system or is_own_trainer):
+        return
+    found, task = run.trainings, run.experiment.task()
+    system, targets = task.system, task.system.contexts(run.targets)
+    columns = np.arange(len(targets))
+    if system.provenance != "exact":
+        columns = columns[[0, -1]]  # others may be simulations of minutes each
+    task = replace(task, targets=targets[columns])
+    names = [name for name in COMPARED if name in run.info.layout.stored]
+    points = np.array([kind != REGION for kind in found.kinds], bool)
+    for number in np.flatnonzero(found.evaluated & points).tolist():
+        try:
+            block = found.policies([number])
+            rows = [found.rows(n, np.array([number]))[..., columns] for n in names]
+            # What was not evaluated counts as a failure: no number.
+            rows = [np.where(np.isfinite(row), row, np.nan) for row in rows]
+            break
+        except DamagedFileError:
+            continue  # it is computed again
+    else:
+        return
+    context, seed = system.contexts(found.sources)[[number]], found.seeds[number]
+    policies, home, what = block.trained.policies, _words(system, context[0]), ""
+
+    def score() -> list[NDArray[Any]]:
+        values = task.variables(block, names)
+        return [*(values[n] for n in names), system.home_performance(policies, context)]
+
+    def train() -> list[NDArray[Any]]:
+        return [*task.train(context, seed).trained.policies.arrays().values()]
+
+    if is_own_system:
+        rounding = SAMPLED_ROUNDING if system.n_episodes else ROUNDING
+        if changed := _changed([*rows, block.home], score, rounding):
+            kind, place, values = changed
+            at = task.targets[place[-1]] if kind < len(names) else context[0]
+            what = f"system was edited since: J of the policy trained at {home} is "
+            what += values.format(f" at {_words(system, at)}")
+    if is_own_trainer and not what:
+        gains = [*policies.arrays().values()]
+        if _changed(gains, train, SAMPLED_ROUNDING):
+            what = f"trainer {trainer} was edited since: it makes another policy at "
+            what += home
+    if what:
+        raise RunStoreError(
+            f"{run.origin} holds another experiment: its {what}. Nothing was changed. "
+            "Choose another directory with --out, or bring back the code that it was "
+            "made with."
+        )
+
+
+def _changed(
+    then: Sequence[NDArray[Any]], compute: Callable[[], list[Any]], rounding: float
+) -> tuple[int, tuple[int, ...], str] | None:
+    """Return which array, where and how a number changed, None if none did.
+
+    NaN is not compared, nor what differs from call to call.
+    """
+    now, again = compute(), compute()
+    if [*map(np.shape, now)] != [*map(np.shape, then)]:
+        return 0, (0,), "of another shape now{}"
+    for kind, (old, new, twice) in enumerate(zip(then, now, again, strict=True)):
+        repeats = np.isclose(new, twice, rtol=rounding, atol=0, equal_nan=True)
+        same = np.isclose(old, new, rtol=rounding, atol=0) | np.isnan(old)
+        for place in map(tuple, np.argwhere(repeats & ~same)[:1]):
+            words = f"{old[place]:.9g}{{}} in the run and {new[place]:.9g} now"
+            return kind, place, words
+    return None
+
+
+def _words(system: System, row: NDArray[np.float64]) -> str:
+    names = [axis.name for axis in system.axes]
+    return ", ".join(f"{n} = {v:g}" for n, v in zip(names, row, strict=True))
