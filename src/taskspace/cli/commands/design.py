@@ -121,8 +121,8 @@ def _task(options: Options, asking: Asking) -> tuple[Any, Any, Question]:
         return open_study(path, trust=options.trust), None, question
     asked = load_experiment(options.path, options.overrides or (), trust=options.trust)
     system = asked.built_system
-    own = [question for question in asked.questions if can_design(system, question)]
-    question = next(iter(own), asked.questions[0].as_regret())
+    own = [question for question in asked.ask if can_design(system, question)]
+    question = next(iter(own), asked.ask[0].as_regret())
     if asking.ask is not None:
         question = Question(asking.ask)
     return system, asked.target_space, question
