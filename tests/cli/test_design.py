@@ -41,7 +41,6 @@ def test_people_read_what_is_proven_and_the_next_command():
 
 def test_bad_requests_are_one_sentence():
     for options, words in (
-        (("--curve", 3), "ask with --k"),
         (("--ask", "regret <= 0.5 with k=3 %"), "known exactly"),
         (("--save", "none/gains.json"), "does not exist"),
         (("--k", 0), "k >= 1"),
