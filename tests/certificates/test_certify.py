@@ -53,10 +53,6 @@ def test_everything_is_there_and_plain(msd):
         "grid cover",
         "cover: lp",
         "loss rates",
-        "inner balls",
-        "outer balls",
-        "volume: packing",
-        "volume: box lattice",
         "grid cover, between nodes",
         "continuum cover",
     ):
@@ -193,7 +189,6 @@ def test_what_no_enclosure_knows_is_an_estimate(monkeypatch):
         time_limit=2,
     )
     assert result["continuum cover"].kind == "estimate"
-    assert result["inner balls"].kind == "vacuous"
 
 
 @pytest.mark.parametrize("provenance", ["sampled", "given"])

@@ -2,12 +2,10 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates.paper.balls import check_balls, inner_radius
-from taskspace.certificates.paper.rates import local_slopes, loss_rates, rate_bounds
+from taskspace.certificates.balls import check_balls, inner_radius
+from taskspace.certificates.rates import loss_rates, rate_bounds
 from taskspace.errors import InvalidInputError
-from taskspace.policies import LinearGain
 from tests.certificates.worlds import MSD, line_table, msd_enclosure, msd_family
-from tests.helpers import four_states
 
 SPACE = ts.Grid(k=(0.1, 8.0, 7), c=(0.1, 8.0, 6))
 OPTIONS = {"n_policies": 2, "noise": 0.05}
@@ -58,39 +56,12 @@ def test_reduced_tables_give_the_same_upper_rates(table):
     assert check_balls(reduced, 0.5, radius=2.0).outer.kind == "vacuous"
 
 
-def test_slopes_are_the_limit_of_rates():
-    policies = msd_family(SPACE, **OPTIONS)
-    slopes = local_slopes(MSD, policies, SPACE)
-    contexts = MSD.contexts(SPACE)
-    home = MSD.home_performance(policies, contexts)
-    angles = np.linspace(0, 2 * np.pi, 721)
-    step = 1e-5
-    for s in (8, 20, 33):
-        around = np.repeat(contexts[s : s + 1], len(angles), axis=0)
-        around[:, 0] += step * np.cos(angles)
-        around[:, 1] += step * np.sin(angles)
-        loss = home[s][:, None] - MSD.performance(policies[s : s + 1], around)[0]
-        assert (loss / step).max() == pytest.approx(slopes[s], rel=1e-3)
-        assert (loss / step).min() == pytest.approx(-slopes[s], rel=1e-3)
-
-
-def test_slopes_count_only_axes_that_vary():
-    line = ts.Grid(k=(0.5, 8.0, 5))
-    plane = ts.Points(["k", "c"], np.c_[line.points, np.ones(5)])
-    on_line = local_slopes(MSD, msd_family(line), line)
-    on_plane = local_slopes(MSD, msd_family(plane), plane)
-    assert (on_line < on_plane).all()
-    unstable = LinearGain(np.full((5, 1, 1, 2), -20.0))
-    assert (local_slopes(MSD, unstable, line) == np.inf).all()
-
-
 def test_bounds_on_rates_hold_on_the_continuum():
     policies = msd_family(SPACE, **OPTIONS)
     enclosure = msd_enclosure(SPACE, "signed", **OPTIONS)
     contexts = MSD.contexts(SPACE)
     radius = 1.3
     bounds = rate_bounds(enclosure, contexts, radius, contexts)
-    assert (bounds >= local_slopes(MSD, policies, SPACE)).all()
     rng = np.random.default_rng(0)
     home = MSD.home_performance(policies, contexts)
     seen = np.zeros(len(contexts))
@@ -152,12 +123,6 @@ def test_what_cannot_be_had_is_refused(table):
         loss_rates(table, 0.0)
     with pytest.raises(InvalidInputError, match="contexts of sources and targets"):
         loss_rates(ts.performance.table_from_matrix(np.eye(3)), 1.0)
-    plant, pair = four_states(), ts.Grid(coupling=(0.1, 1.0, 2))
-    gains = ts.evaluate(plant, ts.trainers.Lqr(1, 0.1), pair, seed=0).policies
-    with pytest.raises(InvalidInputError, match="differentiable closed form"):
-        local_slopes(plant, gains, pair)
-    with pytest.raises(InvalidInputError, match=r"2 sources .* 1 context"):
-        local_slopes(plant, gains, ts.Grid(coupling=(0.1, 0.1, 1)))
     with pytest.raises(InvalidInputError, match="slopes of J"):
         rate_bounds(msd_enclosure(SPACE), MSD.contexts(SPACE), 1.0, MSD.contexts(SPACE))
     with pytest.raises(InvalidInputError, match="one number for each of 42"):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import taskspace as ts
-from taskspace.certificates.paper.smoothness import (
+from taskspace.certificates.smoothness import (
     compare_covers,
     model_sets,
     model_smoothness,

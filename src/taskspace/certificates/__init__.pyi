@@ -1,5 +1,9 @@
 # The names of the package; __init__.py loads them when they are first used.
 
+from .balls import check_balls as check_balls
+from .balls import inner_radius as inner_radius
+from .balls import outer_radius as outer_radius
+from .balls import volume_bounds as volume_bounds
 from .boxes.certified_cover import certified_cover as certified_cover
 from .boxes.check import ContinuumCover as ContinuumCover
 from .boxes.check import box_edges as box_edges
@@ -26,18 +30,13 @@ from .fresh import least_assignment as least_assignment
 from .fresh import play_pilot as play_pilot
 from .lipschitz import estimate_rates as estimate_rates
 from .lipschitz import margin_rule as margin_rule
-from .paper.balls import check_balls as check_balls
-from .paper.balls import inner_radius as inner_radius
-from .paper.balls import outer_radius as outer_radius
-from .paper.rates import LossRates as LossRates
-from .paper.rates import local_slopes as local_slopes
-from .paper.rates import loss_rates as loss_rates
-from .paper.rates import rate_bounds as rate_bounds
-from .paper.smoothness import compare_covers as compare_covers
-from .paper.smoothness import model_smoothness as model_smoothness
-from .paper.smoothness import performance_smoothness as performance_smoothness
-from .paper.smoothness import smoothness_certificate as smoothness_certificate
-from .paper.volume import volume_bounds as volume_bounds
+from .rates import LossRates as LossRates
+from .rates import loss_rates as loss_rates
+from .rates import rate_bounds as rate_bounds
+from .smoothness import compare_covers as compare_covers
+from .smoothness import model_smoothness as model_smoothness
+from .smoothness import performance_smoothness as performance_smoothness
+from .smoothness import smoothness_certificate as smoothness_certificate
 from .statements import Bound as Bound
 from .statements import Certificate as Certificate
 from .statements import check_consistent as check_consistent

@@ -10,7 +10,13 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from taskspace._util.clock import Clock
-from taskspace.certificates import draws, fresh, table  # noqa: F401  # register
+from taskspace.certificates import (  # noqa: F401  # register
+    balls,  # registers
+    draws,
+    fresh,
+    table,
+)
+from taskspace.certificates.balls import Balls
 from taskspace.certificates.boxes import continuum  # noqa: F401  # registers
 from taskspace.certificates.boxes.check import ContinuumCover
 from taskspace.certificates.boxes.enclosures import Enclosure
@@ -18,9 +24,7 @@ from taskspace.certificates.case import CERTIFIERS, Case, order_of_telling
 from taskspace.certificates.draws import ShareCheck
 from taskspace.certificates.fresh import FreshCheck
 from taskspace.certificates.lipschitz import check_given_rates
-from taskspace.certificates.paper import certify as paper  # noqa: F401  # registers
-from taskspace.certificates.paper.balls import Balls
-from taskspace.certificates.paper.rates import LossRates
+from taskspace.certificates.rates import LossRates
 from taskspace.certificates.statements import Certificate, check_consistent
 from taskspace.cover import Cover
 from taskspace.cover.cover import html_view

@@ -297,19 +297,6 @@ class Enclosure(ABC):
         del boxes, sources
         return None
 
-    def home_slopes(self, live: Sequence[int]) -> Array | None:
-        """Return largest norm of the gradient of J of any policy at its own source.
-
-        Args:
-            live: the axes over which to differentiate.
-
-        Returns:
-            One number per source, infinite where a policy is unstable at home; None
-            where it is not known.
-        """
-        del live
-        return None
-
     def widths(self, boxes: Boxes, extent: Array) -> Array:
         """Return how wide boxes are for these bounds; they are cut along the widest.
 

@@ -1,6 +1,5 @@
 """The mass-spring-damper's enclosure: proofs over boxes from its closed forms."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -53,7 +52,7 @@ class MsdEnclosure(PolicyEnclosure):
         question: criterion and judge; its tolerance does not matter here.
     """
 
-    per_source: ClassVar = ("policies", "_home", "_gains", "_contexts")
+    per_source: ClassVar = ("policies", "_home", "_gains")
 
     def __init__(
         self,
@@ -96,7 +95,6 @@ class MsdEnclosure(PolicyEnclosure):
             _fill_home(
                 self._gains, np.ascontiguousarray(sources), self._weights, self._home
             )
-        self._contexts = np.ascontiguousarray(sources)
         self._options = (
             KINDS[question.rule.box_bounds],
             question.judge == "worst",
@@ -166,14 +164,6 @@ class MsdEnclosure(PolicyEnclosure):
         slopes = np.empty((len(gains), len(boxes), 3))
         corners = np.stack([boxes.low, boxes.high], -1)
         _bound_slopes(gains, corners, self._options[0], self._weights, slopes)
-        return slopes
-
-    def home_slopes(self, live: Sequence[int]) -> Array:
-        """Return largest norm of the gradient of J at home, from its closed form."""
-        axes = np.zeros(3, np.bool_)
-        axes[list(live)] = True
-        slopes = np.zeros(self.n_sources)
-        _gradient_norms(self._gains, self._contexts, axes, self._weights, slopes)
         return slopes
 
 
@@ -269,22 +259,3 @@ def _bound_slopes(gains, corners, kind, weights, slopes):
                 for axis in range(3):
                     largest = max(abs(by[axis][0]), abs(by[axis][1]))
                     slopes[s, i, axis] = max(slopes[s, i, axis], largest)
-
-
-@njit(cache=True)
-def _gradient_norms(gains, contexts, live, weights, slopes):
-    for s in range(len(gains)):
-        k = point(contexts[s, 0])
-        c = point(contexts[s, 1])
-        box = plant(k, c, point(contexts[s, 2]), weights)
-        for p in range(gains.shape[1]):
-            gain = (gains[s, p, 0], gains[s, p, 1])
-            if stability(gain, k, c) < 1:
-                slopes[s] = np.inf
-                break
-            by = gradient(COST, gain, box, closed_loop(gain, box), weights)
-            total = 0.0
-            for axis in range(3):
-                if live[axis]:
-                    total += max(abs(by[axis][0]), abs(by[axis][1])) ** 2
-            slopes[s] = max(slopes[s], np.sqrt(total))

@@ -244,7 +244,7 @@ def _hint(result: CertifyResult, study: Study) -> None:
 
 def _numbers(item: Certificate) -> str:
     names = {
-        "loss rates": ("radius", "largest", "largest_slope", "largest_bound"),
+        "loss rates": ("radius", "largest", "largest_bound"),
         "inner balls": ("smallest_inner", "largest_inner", "captured_share"),
     }.get(item.name, ())
     values = item.values

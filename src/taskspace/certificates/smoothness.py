@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskspace._util.arrays import Array
-from taskspace.certificates.paper.balls import SHRINK
+from taskspace.certificates.balls import SHRINK
 from taskspace.certificates.statements import Certificate
 from taskspace.cover import Cover, minimum_cover
 from taskspace.errors import InvalidInputError

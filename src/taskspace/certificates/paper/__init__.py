@@ -1,1 +1,0 @@
-"""The paper's own objects: loss rates, balls, volumes, smoothness."""
