@@ -27,7 +27,7 @@ from scipy.optimize import linprog
 
 import taskspace as ts
 from taskspace.certificates import check_on_fresh_episodes, least_assignment, play_pilot
-from taskspace.certificates.fresh import shortlist
+from taskspace.certificates.pilot import shortlist
 from taskspace.cover import greedy_cover, minimum_cover, random_cover, uniform_cover
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Mlp
@@ -201,8 +201,9 @@ def judge(table: xr.Dataset, policies: Mlp) -> None:
         print("serving:", names(table, said["sources"]))
         print("refuted:", said["refuted_contexts"])
         print("undecided:", said["undecided_contexts"])
-        print(f"median episodes {said['median_episodes']:,.0f}, most ", end="")
-        print(f"{said['largest_episodes']:,}, over three policies", end="; ")
+        played = found.n_episodes
+        print(f"median episodes {np.median(played):,.0f}, most ", end="")
+        print(f"{played.max():,}, over three policies", end="; ")
         print(f"{time.process_time() - began:.0f} s of a processor", flush=True)
 
 

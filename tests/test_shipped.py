@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 import taskspace as ts
-from taskspace.certificates.fresh import shortlist
+from taskspace.certificates.pilot import shortlist
 from taskspace.performance import source_space, target_space
 from taskspace.policies import Mlp
 from taskspace.systems import CartPole

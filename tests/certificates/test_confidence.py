@@ -161,9 +161,9 @@ LINE = ts.Points(["x"], [0.0, 1.0])
 QUESTION = ts.Question("floor", epsilon=1.0)
 
 
-@pytest.mark.parametrize("option", [{"n_samples": 60}, {"target_share": 0.8}])
+@pytest.mark.parametrize("time_limit", [None, 60.0])  # one look, or several
 @pytest.mark.parametrize("truth", [0.75, 0.79, 0.95])
-def test_share_bounds_are_wrong_no_more_often_than_stated(option, truth):
+def test_share_bounds_are_wrong_no_more_often_than_stated(time_limit, truth):
     level, wrong = 0.1, 0
     repeats = 300
     for seed in range(repeats):
@@ -173,54 +173,32 @@ def test_share_bounds_are_wrong_no_more_often_than_stated(option, truth):
             QUESTION,
             confidence=1 - level,
             seed=seed,
-            **option,
+            n_samples=300,
+            time_limit=time_limit,
         )
-        wrong += found.bound > truth
-        if found.n_samples > 20_000:  # it would go on for long
-            break
+        wrong += found.values["share"] > truth
     assert wrong <= repeats * level + 3 * np.sqrt(repeats * level)
 
 
-def test_draws_until_the_bound_is_high_enough():
+def test_a_share_counts_what_failed():
     found = served_share(
-        lambda rows, before: np.ones(len(rows), bool),
-        law_of("uniform", LINE),
-        QUESTION,
-        target_share=0.99,
-        seed=0,
-    )
-    assert found.bound > 0.99
-    assert found.n_samples == 757  # half of the level for the first look
-    assert found.certificate.holds
-    assert found.certificate.kind == "confidence"
-    fixed = served_share(
         lambda rows, before: rows[:, 0] < 0.9,
         law_of("uniform", LINE),
         QUESTION,
         n_samples=688,
         seed=0,
     )
-    assert fixed.n_samples == 688
-    assert len(fixed.failures) == fixed.certificate.values["n_failed"] > 30
-    assert (fixed.failures[:, 0] >= 0.9).all()
-    assert fixed.certificate.values["failing_contexts"][0]["x"] >= 0.9
-    assert "At least 8" in fixed.certificate.why
-    for wrong in (
-        {"n_samples": 0},
-        {"target_share": 1.0},
-        {"n_samples": 5, "target_share": 0.5},
-    ):
-        with pytest.raises(InvalidInputError):
-            served_share(
-                lambda rows, before: rows[:, 0] > 0,
-                law_of("uniform", LINE),
-                QUESTION,
-                seed=0,
-                **wrong,
-            )
+    assert found.values["n_samples"] == 688
+    assert found.values["n_failed"] > 30
+    assert all(c["x"] >= 0.9 for c in found.values["failing_contexts"])
+    assert "At least 8" in found.why
+    with pytest.raises(InvalidInputError, match="n_samples=0"):
+        served_share(
+            lambda r, b: r > 0, law_of("uniform", LINE), QUESTION, n_samples=0, seed=0
+        )
 
 
-def test_laws(tmp_path):
+def test_laws():
     rng = np.random.default_rng(0)
     space = ts.Grid(a=(1.0, 100.0, 3), b=(2.0, 3.0, 2))
     even = law_of("uniform", space).sample(4000, rng)
@@ -228,27 +206,15 @@ def test_laws(tmp_path):
     assert np.median(even[:, 0]) == pytest.approx(50, abs=3)
     log = law_of("loguniform", space).sample(4000, rng)
     assert np.median(log[:, 0]) == pytest.approx(10, rel=0.1)
-    file = tmp_path / "contexts.csv"
-    file.write_text("b,a\n2.5,7\n2.25,9\n")
-    rows = law_of(file, space).sample(50, rng)
-    assert {tuple(r) for r in rows} == {(7.0, 2.5), (9.0, 2.25)}
-    for encoding in ("utf-8", "utf-16"):  # of a spreadsheet
-        file.write_text("b;a\n2,5;7\n2,25;9\n", encoding=encoding)
-        with pytest.raises(InvalidInputError, match="Save it"):
-            law_of(file, space)
-    with pytest.raises(InvalidInputError, match=r"or of scipy\.stats"):
+    with pytest.raises(InvalidInputError, match=r"one of scipy\.stats"):
         law_of("normal", space)
     with pytest.raises(InvalidInputError, match="contexts above 0"):
         law_of("loguniform", LINE)
-    file.write_text("a\n1\n")
-    with pytest.raises(InvalidInputError, match="b are missing"):
-        law_of(file, space)
 
 
-@pytest.mark.parametrize("option", [{"n_samples": 5}, {"target_share": 0.5}])
-def test_a_number_of_samples_without_a_distribution_is_refused(option):
+def test_a_number_of_samples_without_a_distribution_is_refused():
     with pytest.raises(InvalidInputError, match="distribution='uniform'"):
-        ts.certify(ts.study_from(np.zeros((2, 2))), "regret <= 1", **option)
+        ts.certify(ts.study_from(np.zeros((2, 2))), "regret <= 1", n_samples=5)
 
 
 def test_a_confidence_that_is_none_is_refused_before_any_work():
@@ -270,17 +236,16 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
         n_samples=700,
         time_limit=30,
     )
-    share = result.share
-    assert share.bound > 0.99  # the continuum is covered for certain here
-    assert share.certificate.values["n_failed"] == 0
+    share = result["share of contexts"].values
+    assert share["share"] > 0.98  # the continuum is covered for certain here
+    assert share["n_failed"] == 0
     few = certify(
         study,
         ts.Question("regret", epsilon=0.05),
         distribution="loguniform",
         time_limit=4,
     )
-    assert few.share.bound < 0.99
-    assert not few["share of contexts"].holds
+    assert few["share of contexts"].values["share"] < 0.99
 
     def score(context, policy):
         return -abs(context["x"] - policy)
@@ -389,23 +354,6 @@ def test_targets_are_certified_refuted_or_undecided():
     assert unserved.n_episodes[2] == 0
 
 
-def test_another_selected_source_is_tried_where_the_first_fails():
-    system, policies, table = lottery([0.0, 0.5], [0.0, 0.45, 0.5])
-    # The table is made to believe that source 0 is best at 0.45; it is not.
-    matrix = table["performance"].values.copy()
-    matrix[:, 0, 1] = [1.0, 0.99]
-    table = table.assign(performance=(table["performance"].dims, matrix))
-    question = ts.Question("floor", epsilon=-0.8)
-    found = check_on_fresh_episodes(
-        table, question, np.array([0, 0, 1]), system, policies, max_episodes=3000
-    )
-    assert found.status.tolist() == [CERTIFIED] * 3
-    assert found.assignment.tolist() == [0, 1, 1]
-    assert found.certificate.holds
-    assert found.certificate.values["n_reassigned"] == 1
-    assert "by another selected source" in found.certificate.why
-
-
 @pytest.mark.parametrize("criterion", ["signed", "regret", "floor"])
 def test_every_criterion_has_its_threshold(criterion):
     system, policies, table = lottery([0.3, 1.0], [0.3, 0.4, 0.9])
@@ -415,20 +363,8 @@ def test_every_criterion_has_its_threshold(criterion):
     found = check_on_fresh_episodes(
         table, question, np.array([0, 0, 0]), system, policies, max_episodes=3000
     )
-    # At the last one another source, which was not selected, has 0.9.
-    assert found.status.tolist() == [CERTIFIED] * 3
-    assert found.assignment.tolist() == [0, 0, 1]
-    assert found.certificate.values["sources"] == [0, 1]
-    assert found.certificate.values["n_added"] == 1
-    assert "1 target of these by another source, 1 added" in found.certificate.why
-    # Of a table that does not believe in it, it is not tried.
-    doubtful = table.copy(deep=True)
-    doubtful["performance"][1, :, 2] = 0.0
-    alone = check_on_fresh_episodes(
-        doubtful, question, np.array([0, 0, 0]), system, policies, max_episodes=3000
-    )
-    assert alone.status.tolist() == [CERTIFIED, CERTIFIED, REFUTED]
-    assert alone.certificate.values["n_added"] == 0
+    assert found.status.tolist() == [CERTIFIED, CERTIFIED, REFUTED]
+    assert found.certificate.values["sources"] == [0]
 
 
 @pytest.mark.parametrize(("judge", "status"), [("worst", REFUTED), ("best", CERTIFIED)])
@@ -510,8 +446,8 @@ def test_a_law_of_ones_own():
         n_samples=1000,
         seed=0,
     )
-    assert 0.97 < found.bound < 0.99
-    assert "drawn with x ~ triang" in found.certificate.why
+    assert 0.97 < found.values["share"] < 0.99
+    assert "drawn with x ~ triang" in found.why
 
 
 def test_undecided_targets_are_named_with_the_episodes_they_need():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import taskspace as ts
 from taskspace.certificates import certify
-from taskspace.certificates.fresh import least_assignment, play_pilot, shortlist
+from taskspace.certificates.pilot import least_assignment, play_pilot, shortlist
 from taskspace.errors import InvalidInputError
 from taskspace.systems.episodic import FIRST_FRESH, standard_error
 from tests.certificates.test_confidence import Lottery, lottery

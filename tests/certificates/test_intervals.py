@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from taskspace.certificates.boxes.enclosures import msd_bounds as iv
+from taskspace.certificates.boxes import msd_bounds as iv
 from taskspace.errors import InvalidInputError
 
 numbers = st.floats(-1e15, 1e15, allow_nan=False)

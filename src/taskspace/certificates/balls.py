@@ -21,7 +21,7 @@ from scipy.spatial.distance import cdist
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import find_enclosure
-from taskspace.certificates.case import Case, certifier
+from taskspace.certificates.case import Case
 from taskspace.certificates.rates import (
     LossRates,
     contexts_of,
@@ -333,7 +333,6 @@ def volume_bounds(
 # --- for certify ----------------------------------------------------------------------
 
 
-@certifier("loss rates", before="continuum", runs_last=True)
 def certify_geometry(case: Case) -> list[Certificate]:
     """Find loss rates; and balls and volumes where they are derived: for `signed`.
 
@@ -354,7 +353,7 @@ def certify_geometry(case: Case) -> list[Certificate]:
                 f"epsilon of '{question.label}' is in others."
             )
         rows, columns = contexts_of(table)
-        r = default_radius(columns) if case.radius is None else case.radius
+        r = default_radius(columns)
         rates = loss_rates(table, r, Clock(max(case.clock.left, LEAST_SECONDS)))
     except InvalidInputError as error:
         return [Certificate("loss rates", False, "vacuous", str(error))]

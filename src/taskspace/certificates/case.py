@@ -1,17 +1,7 @@
-"""What certifiers work on, and the list of certifiers.
+"""What certifiers work on: a study, a question, and what was found so far."""
 
-A certifier is a function of a `Case` that returns certificates, none where it has
-nothing to say. It is registered by a decorator beside its definition, here or in a
-user's package:
-
-    @certifier("my statement", before="continuum")
-    def certify_mine(case: Case) -> list[Certificate]: ...
-"""
-
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +12,6 @@ from taskspace._util.betting import check_confidence
 from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
 from taskspace.certificates.boxes.search import SLACKS, counted_cover
-from taskspace.certificates.statements import Certificate
 from taskspace.cover import Cover, settle_ties
 from taskspace.cover.thresholds import Losses, Thresholds
 from taskspace.errors import InvalidInputError
@@ -41,24 +30,12 @@ MAX_PAIRS = 2**31
 class Case:
     """A study, a question, what `certify` was told, and what was found so far.
 
+    The options are those of `certify`.
+
     Args:
-        study: what is known.
-        question: what is asked.
-        selection: indices of the sources to certify; None to search for them.
-        confidence: of statements from fresh episodes and from drawn contexts.
-        max_episodes: fresh episodes for each source that is tried at a target.
-        pilot: sources and episodes of a pilot, see `certify`.
-        distribution: what contexts are drawn from, see `certify`.
-        n_samples: how many contexts to draw.
-        target_share: draw until the bound on the share is above this.
-        radius: r of the loss rates; None for the default.
-        rates: Lipschitz constants of the losses that the user knows.
-        bounds: the user's own bounds over boxes.
-        seed: of the cover engine, and of samples together with all that they judge.
-        progress: told what is being done.
         clock: of the whole command.
         found: what certifiers leave for those after them and for the result.
-        rate_check: how `rates` were compared with the table.
+        rate_check: how the given Lipschitz constants were compared with the table.
     """
 
     study: Study
@@ -69,8 +46,6 @@ class Case:
     pilot: tuple[int, int] | None = None
     distribution: Any = None
     n_samples: int | None = None
-    target_share: float | None = None
-    radius: float | None = None
     rates: ArrayLike | None = None
     bounds: Enclosure | None = None
     seed: int = 0
@@ -81,16 +56,14 @@ class Case:
 
     def __post_init__(self):
         check_confidence(self.confidence)
-        for name in ("n_samples", "target_share"):
-            if self.distribution is None and getattr(self, name) is not None:
-                raise InvalidInputError(
-                    f"{name} says how many contexts to draw, but no distribution is "
-                    "given. Say what to draw them from: distribution='uniform'."
-                )
+        if self.distribution is None and self.n_samples is not None:
+            raise InvalidInputError(
+                "n_samples says how many contexts to draw, but no distribution is "
+                "given. Say what to draw from: distribution='uniform' "
+                "(--distribution uniform)."
+            )
         if self.rates is not None:
             self.question.check_single("A Lipschitz constant")
-        if isinstance(self.distribution, Path):
-            self.distribution = str(self.distribution)
 
     @cached_property
     def table(self) -> xr.Dataset:
@@ -125,21 +98,17 @@ class Case:
     def cover(self) -> Cover:
         """Minimum cover of the table's targets, or what the given selection serves."""
         fewest = counted_cover(self.sets[0], self.clock, self.seed)
-        if self.selection is not None:
-            return self._serve_with(self.selection, fewest)
-        limit = self.clock.left
-        return settle_ties(
-            fewest, self.table, self.question, time_limit=limit, seed=self.seed
-        )
-
-    def _serve_with(self, selection: ArrayLike, fewest: Cover) -> Cover:
-        """Return what given sources serve, with the bound on how few could."""
+        if self.selection is None:
+            limit = self.clock.left
+            return settle_ties(
+                fewest, self.table, self.question, time_limit=limit, seed=self.seed
+            )
         n = fewest.n_sources
-        indices = np.asarray(selection).reshape(-1)
+        indices = np.asarray(self.selection).reshape(-1)
         whole = np.issubdtype(indices.dtype, np.integer)
         if not whole or not len(indices) or not ((indices >= 0) & (indices < n)).all():
             raise InvalidInputError(
-                f"selection must hold numbers of sources, 0 to {n - 1}, at least one, "
+                f"selection must hold indices of sources, 0 to {n - 1}, at least one, "
                 f"but got {indices.tolist()}."
             )
         sources = np.unique(indices).astype(np.int64)
@@ -183,59 +152,3 @@ class Case:
                 f"table, in their order, but has {own.n_sources}."
             )
         return own, ""
-
-
-Certifier = Callable[[Case], list[Certificate]]
-
-
-@dataclass(frozen=True)
-class Registered:
-    """A certifier and its place in the order.
-
-    Args:
-        make: the function.
-        before: the certifier before which its statements are told; None for the end.
-        runs_last: whether it runs after the others, as one that only describes.
-    """
-
-    make: Certifier
-    before: str | None
-    runs_last: bool
-
-
-CERTIFIERS: dict[str, Registered] = {}
-"""All certifiers by name."""
-
-
-def certifier(
-    name: str, *, before: str | None = None, runs_last: bool = False
-) -> Callable[[Certifier], Certifier]:
-    """Return a decorator that adds a certifier to `ts.certify`.
-
-    Args:
-        name: what progress calls it.
-        before: the certifier before which it runs and its statements are told. The
-            last statement of all is the one that the command line puts first.
-        runs_last: run it after the others, as one that takes long and only describes.
-    """
-
-    def register(make: Certifier) -> Certifier:
-        CERTIFIERS[name] = Registered(make, before, runs_last)
-        return make
-
-    return register
-
-
-def order_of_telling() -> list[str]:
-    """Return the names of all certifiers such that each comes before its `before`."""
-    names: list[str] = []
-    waiting = list(CERTIFIERS)
-    while waiting:
-        held = {CERTIFIERS[name].before for name in waiting}
-        free = [name for name in waiting if name not in held]
-        # Those that name no successor come last.
-        first = [name for name in free if CERTIFIERS[name].before in CERTIFIERS]
-        chosen = (first or free or waiting)[0]
-        waiting.remove(chosen)
-        names.append(chosen)
-    return names

@@ -1,31 +1,25 @@
 """`ts.certify`: everything that can be certified about one study, in one call."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
 
 from taskspace._util.clock import Clock
-from taskspace.certificates import (  # noqa: F401  # register
-    balls,  # registers
-    draws,
-    fresh,
-    table,
-)
-from taskspace.certificates.balls import Balls
-from taskspace.certificates.boxes import continuum  # noqa: F401  # registers
+from taskspace.certificates.balls import Balls, certify_geometry
 from taskspace.certificates.boxes.check import ContinuumCover
+from taskspace.certificates.boxes.continuum import certify_continuum
 from taskspace.certificates.boxes.enclosures import Enclosure
-from taskspace.certificates.case import CERTIFIERS, Case, order_of_telling
-from taskspace.certificates.draws import ShareCheck
-from taskspace.certificates.fresh import FreshCheck
+from taskspace.certificates.case import Case
+from taskspace.certificates.draws import certify_share
+from taskspace.certificates.fresh import FreshCheck, certify_fresh
 from taskspace.certificates.lipschitz import check_given_rates
 from taskspace.certificates.rates import LossRates
 from taskspace.certificates.statements import Certificate, check_consistent
+from taskspace.certificates.table import certify_bounds, certify_grid
 from taskspace.cover import Cover
 from taskspace.cover.cover import html_view
 from taskspace.performance.study import Study, as_study
@@ -48,7 +42,6 @@ class CertifyResult:
         continuum: a cover of the whole box, if the system has bounds over boxes.
         fresh: what fresh episodes say of the cover, if the system is played in
             episodes.
-        share: what draws from a distribution say, if one was given.
     """
 
     question: Question
@@ -59,7 +52,6 @@ class CertifyResult:
     balls: Balls | None = None
     continuum: ContinuumCover | None = None
     fresh: FreshCheck | None = None
-    share: ShareCheck | None = None
 
     def __repr__(self) -> str:
         lines = [f"Certificates for {self.question.statement} ({self.seconds:.3g} s)"]
@@ -84,19 +76,43 @@ class CertifyResult:
         raise KeyError(name)
 
 
-class InterpolatedSchedule(Protocol):
-    """A schedule that can be certified, see `taskspace.schedules.Schedule`."""
+Certifier = Callable[[Case], list[Certificate]]
+"""Returns certificates of a case, none where it has nothing to say."""
 
-    def certificates(
-        self,
-        study: Study,
-        question: Question,
-        *,
-        time_limit: float,
-        progress: Progress,
-    ) -> tuple[Certificate, ...]:
-        """Return what is proven of it."""
-        ...
+CERTIFIERS: dict[str, Certifier] = {
+    "grid cover": certify_grid,
+    "cover bounds": certify_bounds,
+    "loss rates": certify_geometry,
+    "continuum": certify_continuum,
+    "fresh episodes": certify_fresh,
+    "draws": certify_share,
+}
+"""All certifiers by name, in the order in which their statements are told. The last
+statement of all is the one that the command line puts first."""
+# It takes long and only describes.
+RUNS_LAST = "loss rates"
+
+
+def certifier(
+    name: str, *, before: str | None = None
+) -> Callable[[Certifier], Certifier]:
+    """Return a decorator that adds a certifier to `ts.certify`.
+
+    Args:
+        name: what progress calls it.
+        before: the certifier before which it runs and its statements are told; by
+            default it comes last.
+    """
+
+    def register(make: Certifier) -> Certifier:
+        names = [known for known in CERTIFIERS if known != name]
+        names.insert(names.index(before) if before in names else len(names), name)
+        makers = CERTIFIERS | {name: make}
+        CERTIFIERS.clear()
+        CERTIFIERS.update({one: makers[one] for one in names})
+        return make
+
+    return register
 
 
 def certify(
@@ -104,14 +120,12 @@ def certify(
     question: Question | str,
     *,
     selection: ArrayLike | None = None,
-    schedule: InterpolatedSchedule | None = None,
+    schedule: Any = None,
     confidence: float = 0.999,
     max_episodes: int = 4096,
     pilot: tuple[int, int] | None = None,
-    distribution: str | Path | Any = None,
+    distribution: Any = None,
     n_samples: int | None = None,
-    target_share: float | None = None,
-    radius: float | None = None,
     rates: ArrayLike | None = None,
     bounds: Enclosure | None = None,
     time_limit: float = 20.0,
@@ -132,18 +146,15 @@ def certify(
         schedule: an interpolated schedule (`ts.schedule`): what holds of it at every
             context of the box, in place of statements about covers.
         confidence: of statements from fresh episodes and from drawn contexts.
-        max_episodes: fresh episodes for each source that is tried at a target, where
-            the system is played in episodes.
+        max_episodes: fresh episodes at each target, where the system is played in
+            episodes.
         pilot: sources and episodes of a pilot, e.g. `(16, 256)`: 16 sources are played
             again in 256 other episodes, and the cover that fresh episodes judge is
             chosen on these. For tables that are noisier than ε.
         distribution: draw contexts from it and bound the share that is served:
-            `"uniform"`, `"loguniform"`, a CSV file, a frozen distribution of
-            `scipy.stats` for each axis by name, or one for all axes together.
-        n_samples: how many contexts to draw.
-        target_share: draw until the bound on the share is above this; 0.99 by default.
-        radius: r of the loss rates; by default a tenth of the diameter, and at least
-            one and a half steps of the grid.
+            `"uniform"`, `"loguniform"`, a frozen distribution of `scipy.stats` for each
+            axis by name, or one for all axes together.
+        n_samples: how many contexts to draw, 1000 by default.
         rates: Λ, if you know one: Lipschitz constants of every policy's loss in the
             target, one number or one per axis of the targets (of the system, where
             one is given). One that two targets of a cell contradict is refused.
@@ -175,8 +186,6 @@ def certify(
         pilot=pilot,
         distribution=distribution,
         n_samples=n_samples,
-        target_share=target_share,
-        radius=radius,
         rates=rates,
         bounds=bounds,
         seed=seed,
@@ -186,13 +195,12 @@ def certify(
     _ = case.table  # reading and measuring are not charged
     clock.restart()
     check_given_rates(case)
-    told = order_of_telling()
     stated: dict[str, list[Certificate]] = {}
-    for index, name in enumerate(sorted(told, key=lambda n: CERTIFIERS[n].runs_last)):
-        report("certify", index, len(told), name)
-        stated[name] = CERTIFIERS[name].make(case)
-    report("certify", len(told), len(told), "")
-    certificates = tuple(one for name in told for one in stated[name])
+    for name in sorted(CERTIFIERS, key=lambda one: one == RUNS_LAST):
+        report("certify", len(stated), len(CERTIFIERS), name)
+        stated[name] = CERTIFIERS[name](case)
+    report("certify", len(stated), len(stated), "")
+    certificates = tuple(one for name in CERTIFIERS for one in stated[name])
     check_consistent(certificates)
     return CertifyResult(
         question=question,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from taskspace.certificates.case import Case, certifier
+from taskspace.certificates.case import Case
 from taskspace.certificates.statements import (
     Bound,
     Certificate,
@@ -24,7 +24,6 @@ MAX_LP_PAIRS = 10**6
 """Pairs up to which the slower bounds are computed too."""
 
 
-@certifier("grid cover", before="cover bounds")
 def certify_grid(case: Case) -> list[Certificate]:
     """Say what a cover of the table's targets is worth.
 
@@ -95,7 +94,6 @@ def certify_grid(case: Case) -> list[Certificate]:
     return [certificate]
 
 
-@certifier("cover bounds", before="loss rates")
 def certify_bounds(case: Case) -> list[Certificate]:
     """Certify the cover engine's lower bounds on the table's targets.
 

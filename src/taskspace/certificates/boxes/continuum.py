@@ -18,7 +18,7 @@ from taskspace.certificates.boxes.check import (
 )
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure, MeasuredEnclosure
 from taskspace.certificates.boxes.search import FIRST_WORK, counted_cover
-from taskspace.certificates.case import Case, certifier
+from taskspace.certificates.case import Case
 from taskspace.certificates.lipschitz import EVALUATION_SLACK, certify_margin
 from taskspace.certificates.statements import Certificate, context_words
 from taskspace.errors import ContradictionError
@@ -35,7 +35,6 @@ GRID_STEPS = 2
 SLACK_STAGES = 2
 
 
-@certifier("continuum", before="fresh episodes")
 def certify_continuum(case: Case) -> list[Certificate]:
     """Say how the grid's cover does between its nodes, and cover the whole box.
 

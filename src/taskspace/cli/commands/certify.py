@@ -16,12 +16,10 @@ from taskspace.cli.options import (
     argument,
     as_command,
     option,
-    question_options,
 )
 from taskspace.cli.output import (
     Answer,
     console,
-    number,
     progress_console,
     show_notes,
     shown,
@@ -32,7 +30,6 @@ from taskspace.cover import Cover
 from taskspace.cover.cover import names_of
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
-from taskspace.progress import Progress
 from taskspace.schedules import Schedule
 
 EXAMPLES = (
@@ -56,15 +53,12 @@ class Options:
 
     path: Path = argument("A run directory or a matrix file.")
     confidence: float = option("Of statements from samples.", 0.999)
-    max_episodes: int = option("Fresh episodes per source and target.", 4096)
+    max_episodes: int = option("Fresh episodes per target.", 4096)
     pilot: tuple[int, int] | None = option(
         "Choose the cover from S sources in E new episodes.", metavar="S E"
     )
-    distribution: str | None = option(
-        "Draw contexts: uniform, loguniform, or a CSV file."
-    )
-    n_samples: int | None = option("Number of contexts to draw.", name="--samples")
-    target_share: float | None = option("Draw until this share is proven (0.99).")
+    distribution: str | None = option("Draw contexts: uniform or loguniform.")
+    n_samples: int | None = option("Contexts to draw (1000).", name="--samples")
     sources: str | None = option("Certify these sources: 3,17,40.")
     cover: Path | None = option("Certify the sources of a saved cover.")
     schedule: Path | None = option("Certify a schedule that schedule --save wrote.")
@@ -81,28 +75,36 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
     is neither a proof nor a confidence that holds. A confidence is that of one
     statement: certifying again after a change is another one.
     """
-    _check_draws(options)
     question = asking.question(options.path)
     with progress_console.status("load"):
         study = reading.study(options.path)
     selection = selected(options.sources, options.cover, study.table)
+    schedule = None if options.schedule is None else Schedule.load(options.schedule)
+    if schedule is not None and selection is not None:
+        raise InvalidInputError("Give --schedule alone, without --sources or --cover.")
     with stage_progress() as report:
         result = certify_study(
             study,
             question,
             selection=selection,
-            schedule=None if options.schedule is None else load_schedule(options),
+            schedule=schedule,
             confidence=options.confidence,
             max_episodes=options.max_episodes,
             pilot=options.pilot,
             distribution=options.distribution,
             n_samples=options.n_samples,
-            target_share=options.target_share,
             time_limit=options.time_limit,
             seed=options.seed,
             progress=report,
         )
-        figures = _draw(result, study, options.figures, report)
+        figures = []
+        if options.figures is not None:
+            from taskspace.show.figures.tolerance import (  # matplotlib loads slowly
+                save_certificate_figures,
+            )
+
+            report("draw", 0, 1)
+            figures = save_certificate_figures(result, study, options.figures)
     system = study.system
     return Answer(
         lambda: {
@@ -116,41 +118,6 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
         lambda: _show(result, study, figures),
         0 if is_proven(result.certificates[-1]) else NOT_PROVEN,
     )
-
-
-def load_schedule(options: Options) -> Schedule:
-    """Return the schedule that is to be certified, with nothing else beside it."""
-    if options.sources is not None or options.cover is not None:
-        raise InvalidInputError("Give --schedule alone, without --sources or --cover.")
-    assert options.schedule is not None
-    return Schedule.load(options.schedule)
-
-
-def _check_draws(options: Options) -> None:
-    """Refuse a number of draws without a distribution, in the words of the options."""
-    counts = {"--samples": options.n_samples, "--target-share": options.target_share}
-    for name, value in counts.items():
-        if options.distribution is None and value is not None:
-            raise InvalidInputError(
-                f"{name} says how often to draw contexts; say from what: "
-                "--distribution uniform."
-            )
-
-
-def _draw(
-    result: CertifyResult, study: Study, folder: Path | None, report: Progress
-) -> list[Path]:
-    """Draw the figures that were asked for."""
-    if folder is None:
-        return []
-    from taskspace.show.figures.tolerance import (  # matplotlib loads slowly
-        save_certificate_figures,
-    )
-
-    report("draw", 0, 1)
-    files = save_certificate_figures(result, study, folder)
-    report("draw", 1, 1)
-    return files
 
 
 def is_proven(certificate: Certificate) -> bool:
@@ -193,7 +160,7 @@ def selected(
 
 
 def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
-    """Print the strongest statement first, then a short block for each other one."""
+    """Print the statement that reaches furthest, then a short block for each other."""
     show_notes(study.notes)
     *others, last = result.certificates
     console.print(f"Asked: {result.question.statement}.")
@@ -206,14 +173,12 @@ def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
     told = [c for c in others if c.kind != "vacuous" and "side" not in c.values]
     for certificate in reversed(told):
         _show_block(certificate)
-    if len(told) < len(others):
-        n = len(others) - len(told)
+    if n := len(others) - len(told):
         console.print(f"{n} more that bound less or do not apply: --format json.")
     if cost := study.table.attrs.get("cost"):
         console.print(shown(str(cost)))
     for file in figures:
         console.print(f"Figure {shown(file)}")
-    _hint(result, study)
 
 
 def _show_block(certificate: Certificate) -> None:
@@ -222,31 +187,4 @@ def _show_block(certificate: Certificate) -> None:
     colour = MARKS[kind] if holds or kind == "vacuous" else "yellow"
     word = "" if holds else ", does not hold"
     console.print(f"[bold]{certificate.name}[/bold] [{colour}]{kind}{word}[/]")
-    text = shown(certificate.why + _numbers(certificate))
-    console.print(Padding(text, (0, 0, 0, 2)))
-
-
-def _hint(result: CertifyResult, study: Study) -> None:
-    """Say that other gains than these candidates may need fewer, where that is so."""
-    from taskspace.designs.problem import can_design  # loads slowly
-
-    if result.cover is None or study.system is None:
-        return
-    if not can_design(study.system, result.question):
-        return
-    words = f"taskspace design {study.origin} {question_options(result.question)}"
-    console.print(
-        f"All counts are of these {study.n_sources:,} candidates; other gains may need "
-        f"fewer. The number over all gains: {shown(words)}",
-        soft_wrap=True,
-    )
-
-
-def _numbers(item: Certificate) -> str:
-    names = {
-        "loss rates": ("radius", "largest", "largest_bound"),
-        "inner balls": ("smallest_inner", "largest_inner", "captured_share"),
-    }.get(item.name, ())
-    values = item.values
-    parts = [f"{name} {number(values[name])}" for name in names if name in values]
-    return f" ({', '.join(parts)})" if parts else ""
+    console.print(Padding(shown(certificate.why), (0, 0, 0, 2)))
