@@ -6,11 +6,10 @@ the cell. A constant that two known losses contradict proves nothing, so it is r
 with the two contexts. One that nothing contradicts is as good as the user's word.
 """
 
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
-import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
@@ -22,20 +21,17 @@ from taskspace.certificates.statements import (
     claim,
     context_words,
 )
+from taskspace.certificates.table import EVALUATION_SLACK, losses_and_slack
 from taskspace.errors import InvalidInputError
-from taskspace.performance import family_rows, row_blocks
-from taskspace.questions import Question
+from taskspace.performance import row_blocks
 from taskspace.spaces import Space
 from taskspace.systems.base import PROVENANCE_WORDS
 
-# Losses and evaluations of J err by this share of the scores, far above rounding.
-EVALUATION_SLACK = 1e-9
 # Enlarges δ and Λδ by far more than rounding takes off them.
 ENLARGE = 1 + 1e-12
 
 
-@dataclass(frozen=True)
-class MarginRule:
+class MarginRule(NamedTuple):
     """What the margin rule certifies.
 
     Args:
@@ -47,11 +43,6 @@ class MarginRule:
     certified: NDArray[np.bool_]
     margin: Array
     largest_loss: float
-
-    @property
-    def holds(self) -> bool:
-        """Whether every cell is certified."""
-        return bool(self.certified.all())
 
 
 def margin_rule(
@@ -187,12 +178,12 @@ def certify_margin(case: Case) -> Certificate:
         "size": cover.size,
         "share_certified": float(rule.certified.mean()),
     }
-    has_bound = rule.holds and bool(check)
+    has_bound = not n_open and bool(check)
     bounds = (Bound("upper", cover.size, "box", "table"),) if has_bound else ()
     if provenance != "exact":
         scope = f"{scope}, by {PROVENANCE_WORDS[provenance].table}"
     why = " ".join(part for part in parts if part)
-    return Certificate(name, rule.holds, kind, why, values, scope, bounds)
+    return Certificate(name, not n_open, kind, why, values, scope, bounds)
 
 
 def _missing(case: Case) -> str:
@@ -248,21 +239,18 @@ def check_given_rates(case: Case) -> None:
     else:
         margin = np.linalg.norm(steps, axis=1) * rates
     for rows in row_blocks(case.table):
-        losses, sizes = _table_losses(case.table, exact, rows)
+        sources = np.arange(case.study.n_sources)[rows]
+        losses, slack = losses_and_slack(case.table, exact, sources)
         with np.errstate(invalid="ignore"):
             step = np.abs(losses[:, first] - losses[:, second])
-        slack = EVALUATION_SLACK * (sizes[:, first] + sizes[:, second])
-        wrong = step > margin * (1 + EVALUATION_SLACK) + slack
-        for row, pair in np.argwhere(wrong)[:1].tolist():
-            i, j = first[pair], second[pair]
-            at, to = (
-                context_words(dict(zip(targets.names, x, strict=True)), targets.names)
-                for x in (points[i], points[j])
-            )
+        allowed = margin * (1 + EVALUATION_SLACK) + slack[:, first] + slack[:, second]
+        for row, pair in np.argwhere(step > allowed)[:1].tolist():
+            i, j = int(first[pair]), int(second[pair])
+            at, to = (context_words(targets.context(x), targets.names) for x in (i, j))
             slope = step[row, pair] / float(np.linalg.norm(steps[pair]))
             raise InvalidInputError(
                 "A Lipschitz constant must bound every slope of the loss, but "
-                f"{rates.tolist()} does not: source {rows.start + row} loses "
+                f"{rates.tolist()} does not: source {sources[row]} loses "
                 f"{losses[row, i]:.6g} at {at} and {losses[row, j]:.6g} at {to}, a "
                 f"slope of {slope:.6g}. Give one that holds for every source, or none."
             )
@@ -273,38 +261,17 @@ def _target_rates(case: Case) -> Array:
     """Return the given constants, of the axes of the targets alone."""
     targets, system = case.study.targets, case.study.system
     assert targets is not None
-    assert case.rates is not None
     names = list(targets.names)
     if system is not None:
         names = [axis.name for axis in system.axes]
     rates = np.asarray(case.rates, np.float64)
-    if rates.shape not in ((), (len(names),)) or not (
-        np.isfinite(rates).all() and (rates >= 0).all()
-    ):
+    is_fine = np.isfinite(rates).all() and (rates >= 0).all()
+    if rates.shape not in ((), (len(names),)) or not is_fine:
         raise InvalidInputError(
             "rates must be one number >= 0, or one for each axis "
             f"({', '.join(names)}), but got {case.rates}."
         )
-    if rates.ndim == 0 or system is None:
-        return rates
-    return rates[[names.index(name) for name in targets.names]]
-
-
-def _table_losses(
-    table: xr.Dataset, question: Question, rows: slice
-) -> tuple[Array, Array]:
-    """Return losses, and the size of the scores that they are differences of."""
-    losses = question.rows(table, rows)
-    rule = question.rule
-    if rule.is_relative:
-        sizes = 1 + np.abs(losses)
-    else:
-        sizes = np.abs(family_rows(table, question.judge, rows))
-        if rule.compares_with_best:
-            sizes = sizes + np.abs(table["best_known"].values)
-        elif rule.compares_with_home:
-            sizes = sizes + np.abs(losses)
-    return losses, np.where(np.isfinite(sizes), sizes, 0.0)
+    return rates[[names.index(n) for n in targets.names]] if rates.ndim else rates
 
 
 def _neighbours(targets: Space) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

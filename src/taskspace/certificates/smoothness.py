@@ -6,7 +6,7 @@ R_{max}}{(1 - \gamma)^2}$. How many more policies the model asks for than perfor
 does is `compare_covers`.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from taskspace.spaces import Points
 from taskspace.systems.tabular import TabularFamily
 
 
-@dataclass(frozen=True)
-class ModelSmoothness:
+class ModelSmoothness(NamedTuple):
     r"""Lipschitz constants of a tabular family's model in its context.
 
     Args:
@@ -42,16 +41,14 @@ class ModelSmoothness:
     formula: str
 
 
-def model_smoothness(
-    family: TabularFamily, *, allow_horizon: bool = False
-) -> ModelSmoothness:
+def model_smoothness(family: TabularFamily) -> ModelSmoothness:
     r"""Return $L_p$, $L_r$, $R_{max}$ and $L_{model}$ of a family.
 
+    For a finite horizon T it is $T L_r + \frac{T(T-1)}{2} L_p R_{max}$: the same proof,
+    summed over steps.
+
     Args:
-        family: must have a fixed start distribution and a discount, or this is
-            refused.
-        allow_horizon: for a finite horizon T use $T L_r + \frac{T(T-1)}{2} L_p
-            R_{max}$ instead of refusing; same proof, summed over steps.
+        family: must have a fixed start distribution, or this is refused.
     """
     start = np.asarray(family.start)
     if (start != start[0]).any():
@@ -59,12 +56,6 @@ def model_smoothness(
             "The start distribution must be the same in every context for L_model to "
             f"bound performance, but in {family.name!r} it differs by up to "
             f"{abs(start - start[0]).max():g}."
-        )
-    if family.discount is None and not allow_horizon:
-        raise InvalidInputError(
-            "gamma < 1 must hold for L_model, but "
-            f"{family.name!r} has a horizon of {family.horizon} and no discount. "
-            "allow_horizon=True uses the bound for a finite horizon instead."
         )
     kernel = _lipschitz(family, np.asarray(family.transitions), norm_last=True)
     reward = _lipschitz(family, np.asarray(family.rewards), norm_last=False)
@@ -103,19 +94,16 @@ def _lipschitz(family: TabularFamily, array: Array, *, norm_last: bool) -> float
     return float((change / step).max(initial=0.0))
 
 
-def smoothness_certificate(
-    family: TabularFamily, policies: Policy, *, allow_horizon: bool = False
-) -> Certificate:
+def smoothness_certificate(family: TabularFamily, policies: Policy) -> Certificate:
     """Certify L_perf ≤ L_model with the numbers, or say which hypothesis fails.
 
     Args:
         family: the tasks.
         policies: a stack of policies.
-        allow_horizon: see `model_smoothness`.
     """
     measured = performance_smoothness(family, policies)
     try:
-        model = model_smoothness(family, allow_horizon=allow_horizon)
+        model = model_smoothness(family)
     except InvalidInputError as error:
         values = {"l_perf": measured}
         return Certificate("model smoothness", False, "vacuous", str(error), values)
@@ -137,9 +125,7 @@ def smoothness_certificate(
     )
 
 
-def model_sets(
-    family: TabularFamily, epsilon: float, *, allow_horizon: bool = False
-) -> TargetSets:
+def model_sets(family: TabularFamily, epsilon: float) -> TargetSets:
     """Return tolerance sets that the model alone allows: balls of radius ε / L_model.
 
     As Cover-Rmax would choose them. Each lies inside the signed tolerance set of any
@@ -148,31 +134,12 @@ def model_sets(
     Args:
         family: the tasks; its values are sources and targets.
         epsilon: tolerance of the signed criterion.
-        allow_horizon: see `model_smoothness`.
     """
     Question("signed", epsilon=epsilon)  # refuses a tolerance without meaning
-    model = model_smoothness(family, allow_horizon=allow_horizon).model
+    model = model_smoothness(family).model
     values = np.asarray(family.values)
     distance = abs(values[:, None] - values[None, :])
     return pack(distance * model <= epsilon * SHRINK if model > 0 else distance >= 0)
-
-
-@dataclass(frozen=True)
-class CoverComparison:
-    """Covers of one family: what the model asks for, what performance asks for.
-
-    Args:
-        model: minimum cover by balls of radius ε / L_model.
-        performance: minimum cover by signed tolerance sets.
-    """
-
-    model: Cover
-    performance: Cover
-
-    @property
-    def factor(self) -> float:
-        """How many times more policies the model asks for."""
-        return self.model.size / self.performance.size
 
 
 def compare_covers(
@@ -181,22 +148,20 @@ def compare_covers(
     epsilon: float,
     *,
     time_limit: float = 10.0,
-    allow_horizon: bool = False,
-) -> CoverComparison:
-    """Return smallest covers from model smoothness and from measured performance.
+) -> tuple[Cover, Cover]:
+    """Return the smallest cover that the model asks for, and that performance asks for.
 
     Args:
         family: the tasks; its values are sources and targets.
         policies: a stack, one row a value of the family.
         epsilon: tolerance of the signed criterion.
         time_limit: processor seconds for each cover.
-        allow_horizon: see `model_smoothness`.
     """
-    by_model = model_sets(family, epsilon, allow_horizon=allow_horizon)
+    by_model = model_sets(family, epsilon)
     space = Points(["theta"], np.asarray(family.values))
     table = evaluate_policies(family, policies, space, sources=space).table
     by_performance = Question("signed", epsilon=epsilon).sets(table)
-    return CoverComparison(
+    return (
         minimum_cover(by_model, time_limit=time_limit),
         minimum_cover(by_performance, time_limit=time_limit),
     )

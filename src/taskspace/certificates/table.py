@@ -1,7 +1,10 @@
 """What a table says of its own targets: a cover, and how few sources could do."""
 
 import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 
+from taskspace._util.arrays import Array
 from taskspace.certificates.case import Case
 from taskspace.certificates.statements import (
     Bound,
@@ -14,14 +17,40 @@ from taskspace.certificates.statements import (
 )
 from taskspace.cover import lower_bounds
 from taskspace.cover.cover import assigned_errors, no_reference_words
+from taskspace.questions import Question
 from taskspace.sets.erosion import coarse_sentence
 from taskspace.systems.base import PROVENANCE_WORDS
 
+# Losses and evaluations of J err by this share of the scores, far above rounding.
+EVALUATION_SLACK = 1e-9
 QUICK_BOUNDS = ("size", "packing", "dual ascent")
 BOUND_SECONDS = 0.8
 """For each bound that takes its time."""
 MAX_LP_PAIRS = 10**6
 """Pairs up to which the slower bounds are computed too."""
+
+
+def losses_and_slack(
+    table: xr.Dataset, question: Question, sources: NDArray[np.integer]
+) -> tuple[Array, Array]:
+    """Return losses of some sources, and what rounding may have done to them.
+
+    Args:
+        table: a performance table.
+        question: which losses.
+        sources: rows of the table.
+    """
+    losses = question.losses_of(table, sources)
+    size, rule = np.abs(losses), question.rule
+    if rule.is_relative:
+        size = size + 2.0
+    elif rule.compares_with_best:
+        size = size + 2 * np.abs(table["best_known"].values)
+    elif rule.compares_with_home:
+        home = np.abs(table["home_performance"].values[sources])
+        home = np.where(np.isfinite(home), home, 0.0).max(1)
+        size = size + 2 * home[:, None]
+    return losses, np.where(np.isfinite(size), EVALUATION_SLACK * size, 0.0)
 
 
 def certify_grid(case: Case) -> list[Certificate]:

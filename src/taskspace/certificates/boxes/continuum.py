@@ -19,8 +19,9 @@ from taskspace.certificates.boxes.check import (
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure, MeasuredEnclosure
 from taskspace.certificates.boxes.search import FIRST_WORK, counted_cover
 from taskspace.certificates.case import Case
-from taskspace.certificates.lipschitz import EVALUATION_SLACK, certify_margin
+from taskspace.certificates.lipschitz import certify_margin
 from taskspace.certificates.statements import Certificate, context_words
+from taskspace.certificates.table import losses_and_slack
 from taskspace.errors import ContradictionError
 from taskspace.questions import Question
 from taskspace.spaces import Space
@@ -244,19 +245,9 @@ class TableCheck:
         self, sources: NDArray[np.int64], question: Question
     ) -> tuple[Array, Array]:
         """Return losses of the table, and what rounding may have done to them."""
-        table = self._case.table
-        losses = question.losses_of(table, sources)
+        losses, slack = losses_and_slack(self._case.table, question, sources)
         losses[:, self._unknown] = np.nan  # the table says nothing there
-        size = np.abs(losses)
-        if question.rule.is_relative:
-            size = size + 2.0
-        elif question.rule.compares_with_best:
-            size = size + 2 * np.abs(table["best_known"].values)
-        elif question.rule.compares_with_home:
-            home = np.abs(table["home_performance"].values[sources])
-            home = np.where(np.isfinite(home), home, 0.0).max(1)
-            size = size + 2 * home[:, None]
-        slack = np.where(np.isfinite(size), EVALUATION_SLACK * size, 0.0)
+        slack = np.where(np.isnan(losses), 0.0, slack)
         if question.error is not None:  # the loss may be that of another node
             slack = np.maximum(slack, slack.max(1, keepdims=True))
         return losses, slack
