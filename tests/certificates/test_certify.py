@@ -259,7 +259,6 @@ def test_inner_balls_hold_in_the_box_of_the_targets(sources):
     result = certify(
         ts.Study.of(table, system=MSD, policies=policies),
         question,
-        radius=1.0,
         time_limit=2,
     )
     assert result["inner balls"].kind == "proof"
@@ -324,7 +323,6 @@ def test_bounds_say_which_sources_they_range_over():
         ts.Study.of(table, system=MSD, policies=policies), question, time_limit=4
     )
     values = result["continuum cover"].values
-    assert values["lower_bound"] >= values["grid_lower_bound"]
     assert values["lower_bound"] <= best.size
 
 

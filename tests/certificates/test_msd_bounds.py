@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import taskspace as ts
-from taskspace.certificates.boxes.enclosures import Boxes, msd_bounds
+from taskspace.certificates.boxes import msd_bounds
+from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.boxes.msd import MsdEnclosure
 from taskspace.certificates.boxes.msd_bounds import point
 from taskspace.certificates.boxes.nodes import (

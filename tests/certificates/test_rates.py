@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 import taskspace as ts
 from taskspace.certificates.balls import check_balls, inner_radius
 from taskspace.certificates.rates import loss_rates, rate_bounds
 from taskspace.errors import InvalidInputError
+from taskspace.performance import family_rows
 from tests.certificates.worlds import MSD, line_table, msd_enclosure, msd_family
 
 SPACE = ts.Grid(k=(0.1, 8.0, 7), c=(0.1, 8.0, 6))
@@ -40,12 +42,10 @@ def test_rates_grow_with_r_and_say_when_nobody_is_near(table):
     assert (small.lower >= large.lower).all()
     assert (none.upper == -np.inf).all()
     assert (none.n_neighbours == 0).all()
-    assert check_balls(table, 0.5, radius=0.1).inner.kind == "vacuous"
+    assert check_balls(table, 0.5, radius=0.1)[1].kind == "vacuous"
 
 
 def test_reduced_tables_give_the_same_upper_rates(table):
-    from taskspace.performance import family_rows
-
     everything = slice(0, SPACE.size)
     reduced = table.drop_vars("performance").assign(
         worst=(("source", "target"), family_rows(table, "worst", everything)),
@@ -53,7 +53,7 @@ def test_reduced_tables_give_the_same_upper_rates(table):
     )
     assert loss_rates(reduced, 2.0).upper == pytest.approx(loss_rates(table, 2.0).upper)
     assert np.isnan(loss_rates(reduced, 2.0).lower).all()
-    assert check_balls(reduced, 0.5, radius=2.0).outer.kind == "vacuous"
+    assert np.isinf(check_balls(reduced, 0.5, radius=2.0)[0].outer).all()
 
 
 def test_bounds_on_rates_hold_on_the_continuum():
@@ -97,25 +97,28 @@ def test_inner_balls_never_leave_the_tolerance_set(table):
     exact = rate_bounds(enclosure, contexts, 3.0, contexts)
     for epsilon in (0.0, 0.3, 2.0, 10.0):
         for radius in (1.7, 3.0):
-            check = check_balls(table, epsilon, radius=radius)
-            assert check.inner.values["violations"] == 0
-            assert check.inner.kind == "estimate"
-            assert check.outer.values["violations"] == 0
-        proven = check_balls(table, epsilon, radius=3.0, upper_rate=exact)
-        assert proven.inner.holds
-        assert proven.inner.kind == "proof"
+            balls, inner = check_balls(table, epsilon, radius=radius)
+            assert inner.values["violations"] == 0
+            assert inner.kind == "estimate"
+            # What is served within r lies in the outer ball.
+            near = cdist(SPACE.points, SPACE.points)
+            served = family_rows(table, "gap_worst", slice(None)) <= epsilon
+            assert not (served & (near <= radius) & (near > balls.outer[:, None])).any()
+        _, proven = check_balls(table, epsilon, radius=3.0, upper_rate=exact)
+        assert proven.holds
+        assert proven.kind == "proof"
     # Negative control: rates that are too small are found out.
     rates = loss_rates(table, 3.0).upper
-    wrong = check_balls(table, 2.0, radius=3.0, upper_rate=rates / 2)
-    assert wrong.inner.values["violations"] > 0
-    assert not wrong.inner.holds
+    _, wrong = check_balls(table, 2.0, radius=3.0, upper_rate=rates / 2)
+    assert wrong.values["violations"] > 0
+    assert not wrong.holds
 
 
 def test_failures_have_an_infinite_rate():
     table = line_table([0.0, 1.0, 2.0], lambda s, t: np.where(t == 2, -np.inf, 0.0))
     rates = loss_rates(table, 1.0)
     assert rates.upper.tolist() == [0.0, np.inf, -np.inf]
-    assert check_balls(table, 1.0, radius=1.0).balls.inner[1] == 0
+    assert check_balls(table, 1.0, radius=1.0)[0].inner[1] == 0
 
 
 def test_what_cannot_be_had_is_refused(table):

@@ -79,10 +79,10 @@ def test_3_the_inner_ball_ends_at_r():
     printed = 0.2 / rates.upper[0]
     assert printed == pytest.approx(2.0)
     assert loss_of(table)[0, 20] == pytest.approx(10.1)  # D(0; 2), far above 0.2
-    ours = check_balls(table, 0.2, radius=1.0)
-    assert ours.balls.inner[0] == pytest.approx(1.0)
-    assert ours.inner.holds
-    assert ours.inner.values["violations"] == 0
+    balls, ours = check_balls(table, 0.2, radius=1.0)
+    assert balls.inner[0] == pytest.approx(1.0)
+    assert ours.holds
+    assert ours.values["violations"] == 0
 
 
 @pytest.mark.parametrize("slope", [0.0, 1.0])
@@ -92,7 +92,7 @@ def test_3_a_rate_that_is_not_positive_gives_radius_r(slope):
     assert (rates.upper <= 0).all()
     assert inner_radius(rates.upper, 1.5, 0.1) == pytest.approx(1.5)
     assert inner_radius([np.inf, 0.5], 1.5, 0.0) == pytest.approx(0.0)
-    assert check_balls(table, 0.1, radius=1.5).inner.holds
+    assert check_balls(table, 0.1, radius=1.5)[1].holds
 
 
 # 4 ----------------------------------------------------------------------------------
@@ -107,23 +107,21 @@ def back_at_two(source, target):
 def test_4_the_outer_ball_is_local_unless_the_rest_was_checked():
     table = line_table(np.linspace(-2, 2, 41), back_at_two)
     centre = 20
-    check = check_balls(table, 0.5, radius=1.0)
-    assert check.balls.rates.lower[centre] == pytest.approx(1.0)
-    assert check.balls.outer[centre] == pytest.approx(0.5)
+    balls, _ = check_balls(table, 0.5, radius=1.0)
+    assert balls.rates.lower[centre] == pytest.approx(1.0)
+    assert balls.outer[centre] == pytest.approx(0.5)
     assert loss_of(table)[centre, 40] == pytest.approx(0.0)  # 2 ∈ S, not in B_0.5
-    assert not check.balls.outer_is_global[centre]
+    assert not balls.outer_is_global[centre]
     # With r over the whole space M is honest, and the claim goes away.
-    whole = check_balls(table, 0.5, radius=4.0)
-    assert whole.balls.outer[centre] == np.inf
+    whole, _ = check_balls(table, 0.5, radius=4.0)
+    assert whole.outer[centre] == np.inf
 
 
 def test_4_a_cone_has_a_global_outer_ball():
     table = line_table(np.linspace(-2, 2, 41), lambda s, t: -np.abs(t - s))
-    check = check_balls(table, 0.55, radius=1.0)
-    assert check.balls.outer == pytest.approx(0.55)
-    assert check.balls.outer_is_global.all()
-    assert check.outer.holds
-    assert check.outer.values["filled_share"] == pytest.approx(1.0)
+    balls, _ = check_balls(table, 0.55, radius=1.0)
+    assert balls.outer == pytest.approx(0.55)
+    assert balls.outer_is_global.all()
 
 
 # 5 ----------------------------------------------------------------------------------
@@ -138,8 +136,8 @@ def test_5_the_volume_lower_bound_fails_beyond_r_and_we_give_none():
     assert printed == pytest.approx(200)
     truth = ts.greedy_cover(ts.tolerance_sets(loss_of(table), 0.5)).size
     assert truth == 2
-    check = check_balls(table, 0.5, radius=1.0)
-    for bound in volume_bounds([200.0], check.balls, same_sides=True):
+    balls, _ = check_balls(table, 0.5, radius=1.0)
+    for bound in volume_bounds([200.0], balls, same_sides=True):
         assert not [b for b in bound.bounds if b.side == "lower"]
         assert bound.values["value"] >= truth
 

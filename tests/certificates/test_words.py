@@ -81,12 +81,12 @@ def test_no_cover_exists_says_where_and_nothing_of_bounds():
 
 
 def test_between_nodes_says_what_the_nodes_had():
-    some = why(FAILS, of_grid=(1.0, 7, 8))
+    some = why(FAILS, of_grid=(7, 8))
     assert (
         some == f"The sources that serve 7 of the 8 nodes, between nodes. {why(FAILS)}"
     )
-    assert "serve every node," in why(FAILS, of_grid=(1.0, 8, 8))
-    assert why(SERVED, of_grid=(1.0, 8, 8)) == why(SERVED)
+    assert "serve every node," in why(FAILS, of_grid=(8, 8))
+    assert why(SERVED, of_grid=(8, 8)) == why(SERVED)
 
 
 def test_fresh_episodes_say_what_was_decided():

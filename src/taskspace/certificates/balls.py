@@ -11,7 +11,6 @@ many balls as cover the box suffice (docs/theory.md, "Volume bounds").
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -104,14 +103,6 @@ class Balls:
     rates: LossRates
 
 
-class BallCheck(NamedTuple):
-    """Balls, and what their certificates say of the tolerance sets of a table."""
-
-    balls: Balls
-    inner: Certificate
-    outer: Certificate
-
-
 def check_balls(
     table: xr.Dataset,
     epsilon: float,
@@ -119,11 +110,12 @@ def check_balls(
     radius: float,
     judge: str = "worst",
     upper_rate: Array | None = None,
-) -> BallCheck:
-    """Return inner and outer balls of every source, checked on every target of a table.
+) -> tuple[Balls, Certificate]:
+    """Return balls of every source, and a certificate of the inner ones.
 
     L is the largest and M the smallest rate of any policy, so the balls hold for
-    the worst and for the best policy of a family alike.
+    the worst and for the best policy of a family alike. The inner balls are checked on
+    every target of the table.
 
     Args:
         table: a performance table with contexts and scores at home.
@@ -146,37 +138,18 @@ def check_balls(
     )
     outer = outer_radius(rates.lower, epsilon)
     sources, targets = contexts_of(table)
-    is_global = np.zeros(sources.size, bool)
-    tolerated, captured, violations, in_outer, escaped = np.zeros(
-        (5, sources.size), np.int64
-    )
+    is_global = np.isfinite(outer)
+    n_served, n_captured, n_violations = 0, 0, 0
     for rows in row_blocks(table):
         distance = cdist(sources.points[rows], targets.points)
         served = family_rows(table, f"gap_{question.judge}", rows) <= epsilon
         ball = distance <= inner[rows, None]
-        around = distance <= outer[rows, None]
-        tolerated[rows] = served.sum(1)
-        captured[rows] = (ball & served).sum(1)
-        violations[rows] = (ball & ~served).sum(1)
-        is_global[rows] = ~(served & (distance > radius)).any(1)
-        in_outer[rows] = around.sum(1)
-        escaped[rows] = (served & ~around & (distance <= radius)).sum(1)
-    is_global &= np.isfinite(outer)
+        n_served += int(served.sum())
+        n_captured += int((ball & served).sum())
+        n_violations += int((ball & ~served).sum())
+        is_global[rows] &= ~(served & (distance > radius)).any(1)
     balls = Balls(inner, outer, is_global, rates)
-    captured_share = captured.sum() / max(1, tolerated.sum())
-    filled_share = tolerated[is_global].sum() / max(1, in_outer[is_global].sum())
-    is_given = upper_rate is not None
-    return BallCheck(
-        balls,
-        _inner_certificate(balls, int(violations.sum()), captured_share, is_given),
-        _outer_certificate(balls, int(escaped.sum()), filled_share),
-    )
-
-
-def _inner_certificate(
-    balls: Balls, n_violations: int, captured_share: float, is_given: bool
-) -> Certificate:
-    rates, provenance = balls.rates, balls.rates.provenance
+    provenance, is_given = rates.provenance, upper_rate is not None
     kind: CertificateKind = claim(provenance, rigorous=is_given)
     scope = PROVENANCE_WORDS[provenance].table
     if is_given:
@@ -195,50 +168,16 @@ def _inner_certificate(
         why += f" The balls are checked{on_table(provenance)}."
     values = {
         "radius": rates.radius,
-        "smallest_inner": balls.inner.min(),
-        "median_inner": np.median(balls.inner),
-        "largest_inner": balls.inner.max(),
+        "smallest_inner": inner.min(),
+        "median_inner": np.median(inner),
+        "largest_inner": inner.max(),
         "largest_rate": rates.upper.max(),
         "violations": n_violations,
-        "captured_share": captured_share,
-        "n_sources": len(balls.inner),
+        "captured_share": n_captured / max(1, n_served),
+        "n_sources": len(inner),
     }
     holds = n_violations == 0 and kind != "vacuous"
-    return Certificate("inner balls", holds, kind, why, values, scope)
-
-
-def _outer_certificate(
-    balls: Balls, n_escaped: int, filled_share: float
-) -> Certificate:
-    n, n_with = len(balls.outer), int(np.isfinite(balls.outer).sum())
-    n_global = int(balls.outer_is_global.sum())
-    scope = PROVENANCE_WORDS[balls.rates.provenance].table
-    kind: CertificateKind = "estimate"
-    why = (
-        f"{n_with} of {n} sources have M > 0; for {n_global} of them no target beyond "
-        "r is within epsilon, so the ball holds the whole tolerance set; for the rest "
-        f"only its part within r. On the targets of {scope}."
-    )
-    if np.isnan(balls.rates.lower).all():
-        kind, scope = "vacuous", ""
-        why = "M needs every policy's gap, which this table does not hold."
-    elif not n_with:
-        kind, scope = "vacuous", ""
-        why = (
-            "M <= 0 at every source: J grows in some direction from each, as it must "
-            "wherever it is differentiable, so there is no outer ball."
-        )
-    values = {
-        "radius": balls.rates.radius,
-        "n_sources": n,
-        "n_with_outer": n_with,
-        "n_global": n_global,
-        "smallest_rate": balls.rates.lower.min(initial=np.inf),
-        "violations": n_escaped,
-        "filled_share": filled_share,
-    }
-    holds = n_escaped == 0 and kind != "vacuous"
-    return Certificate("outer balls", holds, kind, why, values, scope)
+    return balls, Certificate("inner balls", holds, kind, why, values, scope)
 
 
 # --- volumes --------------------------------------------------------------------------
@@ -362,17 +301,17 @@ def certify_geometry(case: Case) -> list[Certificate]:
     about = _rates_certificate(rates, exact)
     if not question.rule.compares_with_home:
         return [about]
-    balls, inner, outer = check_balls(
+    balls, inner = check_balls(
         table, question.epsilon, radius=r, judge=question.judge, upper_rate=exact
     )
     case.found["balls"] = balls
     if inner.values["violations"]:
-        return [about, inner, outer]
+        return [about, inner]
     # Where every target is a source, a packing of targets is a set of sources.
     source_rows = {tuple(row) for row in rows.points.tolist()}
     same = source_rows.issuperset(tuple(row) for row in columns.points.tolist())
     widths = np.ptp(np.concatenate([rows.points, columns.points]), axis=0)
-    return [about, inner, outer, *volume_bounds(widths, balls, same_sides=same)]
+    return [about, inner, *volume_bounds(widths, balls, same_sides=same)]
 
 
 def _rates_certificate(rates: LossRates, exact: Array | None) -> Certificate:

@@ -69,9 +69,9 @@ class ContinuumCover:
         bound_candidates: no fewer of the candidates cover the box, if one was made.
         uncoverable: a context at which every source fails, if one is known.
         is_time_up: whether the time limit ended the search.
-        of_grid: its lower bound, the nodes that are served, and all nodes, where the
-            sources are a cover of the nodes or are compared with it.
-        n_compared: losses of a table that lie within these bounds, where it was asked.
+        of_grid: the nodes that are served, and all nodes, where the sources are a
+            cover of the nodes.
+        n_compared: losses of a table that lie within these bounds.
     """
 
     enclosure: Enclosure
@@ -90,8 +90,8 @@ class ContinuumCover:
     bound_candidates: int | None = None
     uncoverable: Array | None = None
     is_time_up: bool = False
-    of_grid: tuple[float, int, int] | None = None
-    n_compared: int | None = None
+    of_grid: tuple[int, int] | None = None
+    n_compared: int = 0
 
     @property
     def size(self) -> int:
@@ -127,154 +127,142 @@ class ContinuumCover:
         Args:
             name: what it is about.
         """
-        return Certificate(
-            name,
-            self.holds,
-            self.enclosure.kind,
-            self._why(),
-            self._values(),
-            "every context of the box",
-            self._bounds(),
-        )
-
-    def _context(self, row: Array) -> dict[str, float]:
-        return dict(zip(self.axes, row.tolist(), strict=True))
-
-    def _values(self) -> dict[str, Any]:
-        """Return the numbers of the certificate."""
-        n, holds = self.enclosure.n_sources, self.holds
+        n, among = self.enclosure.n_sources, self._among
+        certified = self.status == CERTIFIED
         values: dict[str, Any] = {
             **self.enclosure.question.at(self.epsilon).to_dict(),
             "size": self.size,
             "sources": self.sources,
-            "worst_loss_bound": self.loss_bound[self.status == CERTIFIED].max(
-                initial=-np.inf
-            ),
+            "worst_loss_bound": self.loss_bound[certified].max(initial=-np.inf),
             "n_boxes": len(self.boxes),
             "box": {
-                name: [self.boxes.low[:, i].min(), self.boxes.high[:, i].max()]
-                for i, name in enumerate(self.axes)
+                axis: [self.boxes.low[:, i].min(), self.boxes.high[:, i].max()]
+                for i, axis in enumerate(self.axes)
             },
+            "n_compared": self.n_compared,
         }
-        for code, name in enumerate(STATUS):
-            values[f"n_{name}"] = int((self.status == code).sum())
-            values[f"share_{name}"] = self.share(code)
+        for code, word in enumerate(STATUS):
+            values[f"n_{word}"] = int((self.status == code).sum())
+            values[f"share_{word}"] = self.share(code)
         if self.enclosure.assumption:
             values["assumption"] = self.enclosure.assumption
         if self.witnesses:
             values["failing_contexts"] = [self._context(x) for x in self.witnesses]
+        if self.uncoverable is not None:
+            values["uncoverable_context"] = self._context(self.uncoverable)
+        bounds = [Bound("upper", self.size, "box", "table")] if self.holds else []
         if self.n_candidates:
-            among = max(self.lower_bound, self.bound_candidates or 0)
             values |= {
                 "n_sources": n,
                 "lower_bound": self.lower_bound,
                 "lower_bound_scope": f"all {n} sources",
-                "optimal": holds and self.lower_bound >= self.size,
+                "optimal": self.holds and self.lower_bound >= self.size,
                 "n_candidates": self.n_candidates,
                 "lower_bound_candidates": among,
-                "optimal_among_candidates": holds and among >= self.size,
+                "optimal_among_candidates": self.holds and among >= self.size,
             }
-        if self.uncoverable is not None:
-            values["uncoverable_context"] = self._context(self.uncoverable)
-        if self.of_grid is not None and self.n_candidates:
-            values["grid_lower_bound"] = self.of_grid[0]
-        if self.n_compared is not None:
-            values["n_compared"] = self.n_compared
-        return values
-
-    def _bounds(self) -> tuple[Bound, ...]:
-        """Return the bounds on the number of sources that follow."""
-        bounds = [Bound("upper", self.size, "box", "table")] if self.holds else []
         # Where no source serves a part of the box, bounds are about the rest alone.
         if self.n_candidates and self.uncoverable is None:
             bounds.append(Bound("lower", self.lower_bound, "box", "table"))
             if self.bound_candidates is not None:
-                among = self.bound_candidates
-                bounds.append(Bound("lower", among, "box", "candidates"))
-                if self.holds:
-                    bounds.append(Bound("upper", self.size, "box", "candidates"))
-        return tuple(bounds)
+                least = Bound("lower", self.bound_candidates, "box", "candidates")
+                most = Bound("upper", self.size, "box", "candidates")
+                bounds += [least, most] if self.holds else [least]
+        return Certificate(
+            name,
+            self.holds,
+            self.enclosure.kind,
+            " ".join(self._sentences()),
+            values,
+            "every context of the box",
+            tuple(bounds),
+        )
 
-    def _why(self) -> str:
-        """Return what is shown of the sources, and how few could do."""
-        enclosure, n = self.enclosure, self.enclosure.n_sources
-        question, many = enclosure.question.at(self.epsilon), self.size != 1
+    @property
+    def _among(self) -> int:
+        """No fewer of the candidates cover the box."""
+        return max(self.lower_bound, self.bound_candidates or 0)
+
+    def _context(self, row: Array) -> dict[str, float]:
+        return dict(zip(self.axes, row.tolist(), strict=True))
+
+    def _sentences(self) -> list[str]:
+        """Say what is shown of the sources, and how few could do."""
+        n, question = self.enclosure.n_sources, self.enclosure.question.at(self.epsilon)
         live = [self.axes[i] for i in np.flatnonzero(self.boxes.extent > 0)]
         names = live or list(self.axes)
-        noun = "controller" if enclosure.n_policies == 1 else "source"
-        whom = f"these {count(self.size, noun)}" if many else f"this {noun}"
+        noun = "controller" if self.enclosure.n_policies == 1 else "source"
+        is_one = self.size == 1
+        whom = f"this {noun}" if is_one else f"these {count(self.size, noun)}"
         axes = names[0] if len(names) == 1 else f"({', '.join(names)})"
-        what = f"every {axes} in the box, not only the grid,"
+        what = f"very {axes} in the box, not only the grid,"
         if question.error is not None:
             what += f" measured with {question.error.words},"
         what += f" {question.clause}"
         served = (
-            f"{whom} certainly serve{'' if many else 's'} "
+            f"{whom} certainly serve{'s' if is_one else ''} "
             f"{percent(self.share(CERTIFIED))} of the box; "
             f"{percent(self.share(UNCOVERED))} is refuted (parts that hold a context "
             f"which none serves), {percent(self.share(OPEN))} is open"
         )
+        parts: list[str] = []
         if self.holds:
-            if enclosure.n_policies > 1:
+            if self.enclosure.n_policies > 1:
                 which = {"worst": "whichever policy", "best": "the best policy"}
                 whom = f"{which[question.judge]} of {whom}"
-            parts = [f"{what[0].upper()}{what[1:]}, by {whom}: {enclosure.basis}."]
-        elif self.uncoverable is not None:
+            parts = [f"E{what}, by {whom}: {self.enclosure.basis}.", *self._few()]
+            if self.is_time_up and self._among < self.size:
+                parts.append("The time limit ended the search for fewer.")
+            return parts
+        if self.of_grid is not None and self.of_grid[0]:
+            n_served, n_nodes = self.of_grid
+            nodes = f"{n_served:,} of the {n_nodes:,} nodes"
+            nodes = "every node" if n_served == n_nodes else nodes
+            parts = [f"The sources that serve {nodes}, between nodes."]
+        if self.uncoverable is not None:
             place = context_words(self._context(self.uncoverable), names)
-            parts = [
+            parts.append(
                 f"No cover of the whole box exists: none of the {count(n, 'source')} "
                 f"serves {place}."
-            ]
+            )
             if self.size:
                 parts.append(f"{served[0].upper()}{served[1:]}.")
-        elif not self.size:
-            parts = [f"Not so that {what}: no {noun} is selected."]
+            return parts
+        if not self.size:
+            parts.append(f"Not so that e{what}: no {noun} is selected.")
         elif self.witnesses:
             place = context_words(self._context(self.witnesses[0]), names)
-            parts = [
-                f"Not so that {what}: at {place}, for one, none of them serves.",
+            parts += [
+                f"Not so that e{what}: at {place}, for one, none of them serves.",
                 f"{served[0].upper()}{served[1:]}.",
             ]
         else:
             n_open = int((self.status == OPEN).sum())
             boxes = "1 box" if n_open == 1 else f"{n_open:,} boxes"
-            parts = [
-                f"Not shown that {what}: {served} ({boxes}). A larger time limit or "
+            parts.append(
+                f"Not shown that e{what}: {served} ({boxes}). A larger time limit or "
                 "more sources may close what is open."
-            ]
-        if self.uncoverable is None:
-            parts += self._few()
-        if self.is_time_up and not self.holds and self.uncoverable is None:
+            )
+        if self.n_candidates and self.lower_bound > 1:
+            parts.append(
+                f"At least {self.lower_bound} of the {n:,} sources are needed."
+            )
+        if self.is_time_up:
             parts.append(
                 "The time limit ended the search: a larger time limit may find a cover."
             )
-        elif self.is_time_up and self.holds and not self._is_least:
-            parts.append("The time limit ended the search for fewer.")
-        if self.of_grid is not None and self.of_grid[1] and not self.holds:
-            n_served, n_nodes = self.of_grid[1:]
-            nodes = f"{n_served:,} of the {n_nodes:,} nodes"
-            nodes = "every node" if n_served == n_nodes else nodes
-            parts.insert(0, f"The sources that serve {nodes}, between nodes.")
-        return " ".join(parts)
-
-    @property
-    def _is_least(self) -> bool:
-        return max(self.lower_bound, self.bound_candidates or 0) >= self.size
+        return parts
 
     def _few(self) -> list[str]:
         """Say how few could do; what holds for all is not said of the candidates."""
+        n, every = self.enclosure.n_sources, self.lower_bound
         if not self.n_candidates:
             return []
-        n, every, among = self.enclosure.n_sources, self.lower_bound, 0
-        if self.bound_candidates is not None:
-            among = max(every, self.bound_candidates)
-        if not self.holds:
-            return [f"At least {every} of the {n:,} sources are needed."] * (every > 1)
         if every >= self.size:
             least = f"No fewer of the {count(n, 'source')} do."
             return ["No selection is smaller." if self.size == 1 else least]
         said = []
-        if among >= self.size:
+        if self._among >= self.size:
             said.append(
                 f"No fewer of {self.n_candidates:,} candidates among the {n:,} sources "
                 "do."

@@ -81,7 +81,6 @@ def _cover_box(
     is_given, n_served = case.selection is not None, int((cover.assignment >= 0).sum())
     # Nodes are in the box, so covering it takes as many sources.
     grid_bound = int(cover.lower_bound) if case.provenance == "exact" else 1
-    of_grid = (cover.lower_bound, n_served, cover.n_targets)
     n_boxes = GRID_STEPS * FIRST_WORK / enclosure.pair_work / max(1, cover.size)
     on_grid = certify_cover(
         enclosure,
@@ -96,10 +95,9 @@ def _cover_box(
         on_grid,
         lower_bound=grid_bound,
         n_candidates=cover.n_sources,
-        of_grid=(cover.lower_bound, 0, 0),
         is_time_up=clock.left <= 0,
     )
-    on_grid = replace(on_grid, of_grid=of_grid)
+    on_grid = replace(on_grid, of_grid=(n_served, cover.n_targets))
     if is_given or (on_grid.holds and cover.optimal) or clock.left <= 0:
         return on_grid, whole
     # What holds already is where the search for fewer begins.
@@ -117,12 +115,7 @@ def _cover_box(
     is_as_good = not on_grid.holds and on_grid.rank == found.rank
     if on_grid.rank > found.rank or is_as_good:
         found = replace(whole, uncoverable=found.uncoverable)
-    whole = replace(
-        found,
-        of_grid=(cover.lower_bound, 0, 0),
-        is_time_up=clock.left <= 0,
-    )
-    return on_grid, whole
+    return on_grid, replace(found, is_time_up=clock.left <= 0)
 
 
 def _slack_covers(case: Case) -> Iterator[NDArray[np.int64]]:
