@@ -14,7 +14,6 @@ from taskspace.certificates.boxes.enclosures import (
     enclosure_for,
 )
 from taskspace.certificates.boxes.nodes import (
-    may_serve_nodes,
     serves_cells,
 )
 from taskspace.certificates.boxes.search import _fine_edges
@@ -150,7 +149,7 @@ def test_cells_and_nodes_by_erosion_agree_with_bounds(study):
     low, _ = enclosure.bounds(cells)
     assert not (low[served] > EPSILON).any()
     mesh = np.stack([x.ravel() for x in np.meshgrid(*edges, indexing="ij")], -1)
-    may = np.concatenate(list(may_serve_nodes(enclosure, edges, EPSILON)))
+    may = np.concatenate(list(serves_cells(enclosure, edges, EPSILON, nodes=True)))
     _, high = enclosure.bounds(Boxes.points(mesh))
     assert may[high <= EPSILON].all()
     assert not may.all()

@@ -59,10 +59,8 @@ class CertifyResult:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        frame = pd.DataFrame(
-            [(c.name, c.kind, c.holds, c.why) for c in self.certificates],
-            columns=["name", "kind", "holds", "why"],
-        )
+        rows = [(c.name, c.kind, c.holds, c.why) for c in self.certificates]
+        frame = pd.DataFrame(rows, columns=["name", "kind", "holds", "why"])
         return html_view(repr(self).splitlines()[0], frame)
 
     def __iter__(self) -> Iterator[Certificate]:

@@ -309,18 +309,6 @@ class Enclosure(ABC):
         """
         return (boxes.high - boxes.low) / np.where(extent > 0, extent, 1.0)
 
-    def serves(
-        self, boxes: Boxes, epsilon: float, sources: ArrayLike | None = None
-    ) -> NDArray[np.bool_]:
-        """Return which sources are within `epsilon` on all of a box, `(source, box)`.
-
-        Args:
-            boxes: where.
-            epsilon: tolerance.
-            sources: whose, all if left out.
-        """
-        return self.bounds(boxes, sources, epsilon=epsilon)[1] <= epsilon
-
     def _rows(self, sources: ArrayLike | None) -> NDArray[np.int64]:
         """Return the numbers of sources, of all if left out."""
         return np.arange(self.n_sources) if sources is None else np.asarray(sources)
@@ -419,36 +407,26 @@ class AllOf(Enclosure):
         self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
     ) -> Bounds:
         """Return low and high bound on the loss, each with dims `(source, box)`."""
-        low, high = self._parts[0].bounds(boxes, sources, epsilon=epsilon)
-        for part, demand in self._others:
-            other = part.bounds(boxes, sources, epsilon=demand.epsilon)
-            low, high = _combine(low, high, *other, demand.epsilon)
-        return low, high
+        return self._combined("bounds", boxes, sources, epsilon)
 
     def pair_bounds(
         self, boxes: Boxes, sources: NDArray[np.integer], *, epsilon: float = np.nan
     ) -> Bounds:
         """Return bounds of source `sources[i]` on `boxes[i]`."""
-        pairs = self._parts[0].pair_bounds(boxes, sources, epsilon=epsilon)
-        for part, demand in self._others:
-            other = part.pair_bounds(boxes, sources, epsilon=demand.epsilon)
-            pairs = _combine(*pairs, *other, demand.epsilon)
-        return pairs
+        return self._combined("pair_bounds", boxes, sources, epsilon)
+
+    def _combined(
+        self, method: str, boxes: Boxes, sources: ArrayLike | None, epsilon: float
+    ) -> Bounds:
+        """Return the bounds of a loss that is infinite where a demand is not met."""
+        first, *others = (getattr(part, method) for part in self._parts)
+        low, high = first(boxes, sources, epsilon=epsilon)
+        for bound, demand in zip(others, self.question.also, strict=True):
+            other_low, other_high = bound(boxes, sources, epsilon=demand.epsilon)
+            low = np.where(other_low > demand.epsilon, np.inf, low)
+            high = np.where(other_high <= demand.epsilon, high, np.inf)
+        return low, high
 
     def widths(self, boxes: Boxes, extent: Array) -> Array:
         """Return widths as the first demand's bounds say."""
         return self._parts[0].widths(boxes, extent)
-
-    @property
-    def _others(self) -> list[tuple[Enclosure, Question]]:
-        return list(zip(self._parts[1:], self.question.also, strict=True))
-
-
-def _combine(
-    low: Array, high: Array, other_low: Array, other_high: Array, epsilon: float
-) -> Bounds:
-    """Return the bounds of a loss that is infinite where another exceeds ε."""
-    return (
-        np.where(other_low > epsilon, np.inf, low),
-        np.where(other_high <= epsilon, high, np.inf),
-    )

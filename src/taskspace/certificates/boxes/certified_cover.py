@@ -17,7 +17,7 @@ from taskspace.certificates.boxes.check import (
     box_edges,
 )
 from taskspace.certificates.boxes.enclosures import Boxes, Enclosure
-from taskspace.certificates.boxes.nodes import Limit, may_serve_nodes
+from taskspace.certificates.boxes.nodes import Limit, serves_cells
 from taskspace.certificates.boxes.search import GROWTH, BoxSearch
 from taskspace.cover import lower_bounds
 from taskspace.errors import InvalidInputError
@@ -110,7 +110,9 @@ def _bound_of_all(search: BoxSearch) -> int:
     if clock.left <= 0 or enclosure.n_sources * n_nodes > MAX_NODE_PAIRS:
         return 1
     limit = Limit(clock, GROWTH * search.max_pairs)
-    nodes = may_serve_nodes(enclosure, search.edges, search.epsilon, limit=limit)
+    nodes = serves_cells(
+        enclosure, search.edges, search.epsilon, limit=limit, nodes=True, undecided=True
+    )
     sets = pack(nodes)
     if limit.was_cut:
         return 1

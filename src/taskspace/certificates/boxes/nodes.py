@@ -45,10 +45,9 @@ class Limit:
             n_pairs: how many.
         """
         self.n_pairs += n_pairs
-        if self.n_pairs > self._most or self._clock.left <= 0:
-            self.was_cut = True
-            return True
-        return False
+        is_over = self.n_pairs > self._most or self._clock.left <= 0
+        self.was_cut |= is_over
+        return is_over
 
 
 def serves_cells(
@@ -57,66 +56,36 @@ def serves_cells(
     epsilon: float,
     *,
     limit: Limit | None = None,
+    nodes: bool = False,
+    undecided: bool = False,
 ) -> Iterator[NDArray[np.bool_]]:
-    """Return which sources are certainly within `epsilon` on which cells of a grid.
+    """Yield which sources are certainly within `epsilon` on which cells of a grid.
 
     Args:
         enclosure: bounds on the losses.
         edges: ascending edges of each axis; a single one for a fixed value.
         epsilon: tolerance.
-        limit: when to stop; cells that are not decided by then count as not served.
+        limit: when to stop.
+        nodes: ask of the nodes of the grid instead, which sources are not shown to
+            exceed `epsilon` there: what a lower bound needs.
+        undecided: what to say of what is not decided by then.
 
     Yields:
         Blocks of rows with dims `(source, cell)`, cells in C order.
     """
-    return _search(enclosure, edges, epsilon, limit or Limit(), False, nodes=False)
-
-
-def may_serve_nodes(
-    enclosure: Enclosure,
-    edges: Sequence[Array],
-    epsilon: float,
-    *,
-    limit: Limit | None = None,
-    undecided: bool = True,
-) -> Iterator[NDArray[np.bool_]]:
-    """Return which sources are not shown to exceed `epsilon` at which nodes of a grid.
-
-    Args:
-        enclosure: bounds on the losses.
-        edges: values of each axis.
-        epsilon: tolerance.
-        limit: when to stop.
-        undecided: what to say of nodes that are not decided by then. True is what a
-            lower bound needs.
-
-    Yields:
-        Blocks of rows with dims `(source, node)`, nodes in C order.
-    """
     limit = limit or Limit()
-    return _search(enclosure, edges, epsilon, limit, undecided, nodes=True)
-
-
-def _search(
-    enclosure: Enclosure,
-    edges: Sequence[Array],
-    epsilon: float,
-    limit: Limit,
-    undecided: bool,
-    *,
-    nodes: bool,
-) -> Iterator[NDArray[np.bool_]]:
     if isinstance(enclosure, MeasuredEnclosure):
         # What is measured is served where all is served that may be true.
-        inner = enclosure.true_bounds()
         windows = enclosure.windows(edges, nodes=nodes)
-        for block in _search(inner, edges, epsilon, limit, undecided, nodes=nodes):
+        inner = enclosure.true_bounds()
+        for block in serves_cells(
+            inner, edges, epsilon, limit=limit, nodes=nodes, undecided=undecided
+        ):
             yield windows.erode(block)
         return
     grid = [np.ascontiguousarray(e, dtype=np.float64) for e in edges]
     counts = np.array([len(e) if nodes or len(e) == 1 else len(e) - 1 for e in grid])
-    n_items = int(np.prod(counts))
-    step = max(1, BLOCK_CELLS // n_items)
+    step = max(1, BLOCK_CELLS // int(np.prod(counts)))
     for first in range(0, enclosure.n_sources, step):
         rows = np.arange(first, min(first + step, enclosure.n_sources))
         yield _descend(enclosure, rows, grid, counts, epsilon, limit, undecided, nodes)

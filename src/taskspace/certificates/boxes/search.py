@@ -33,11 +33,7 @@ from taskspace.certificates.boxes.enclosures import (
     Enclosure,
     MeasuredEnclosure,
 )
-from taskspace.certificates.boxes.nodes import (
-    Limit,
-    may_serve_nodes,
-    serves_cells,
-)
+from taskspace.certificates.boxes.nodes import Limit, serves_cells
 from taskspace.cover import Cover, CoverProblem, smallest_epsilon
 from taskspace.cover.minimum import full_cover
 from taskspace.measured import AxisError
@@ -334,8 +330,13 @@ class BoxSearch:
         sides = []
         for epsilon, undecided in ((self.epsilon, True), (tight, False)):
             limit = Limit(self.clock, self.max_pairs)
-            blocks = may_serve_nodes(
-                self.part, self.edges, epsilon, limit=limit, undecided=undecided
+            blocks = serves_cells(
+                self.part,
+                self.edges,
+                epsilon,
+                limit=limit,
+                nodes=True,
+                undecided=undecided,
             )
             sides.append(np.concatenate(list(blocks)))
             self.was_cut |= limit.was_cut
@@ -473,7 +474,7 @@ def _cell_sets(
         if not len(cells) or too_many or limit.is_over(2 * len(cells)):
             break
         cells, _ = cells.split(enclosure.widths(cells, extent).argmax(1))
-        served = enclosure.serves(cells, epsilon)
+        served = enclosure.bounds(cells, epsilon=epsilon)[1] <= epsilon
         coverable = served.any(0)
         parts.append(served[:, coverable])
         cells = cells[~coverable]
