@@ -116,11 +116,11 @@ def test_the_last_sentence_is_true(msd):
     assert loss[last.values["sources"]].min(0).max() <= 0.5
 
 
-def test_a_table_alone_gives_an_estimate(msd):
+def test_a_table_alone_says_nothing_between_its_targets(msd):
     table, _ = msd
     result = certify(table, ts.Question(epsilon=0.5), time_limit=2)
     last = result["continuum cover"]
-    assert last.kind == "estimate"
+    assert last.kind == "vacuous"
     assert result.continuum is None
     given = certify(
         table,
@@ -170,7 +170,8 @@ def test_known_constants_certify_other_systems():
     assert result["continuum cover"].kind == "proof"
     assert "if it holds" in result["continuum cover"].why
     guess = certify(study, ts.Question(epsilon=1.1), time_limit=2)["continuum cover"]
-    assert guess.kind == "estimate"
+    assert guess.kind == "vacuous"
+    assert "rates=..." in guess.why
     for rates, words in (
         (1.0, "every slope of the loss"),  # half of the true one
         (-1.0, "rates must be"),
@@ -180,7 +181,7 @@ def test_known_constants_certify_other_systems():
             certify(study, ts.Question(epsilon=1.1), rates=rates, time_limit=2)
 
 
-def test_what_no_enclosure_knows_is_an_estimate(monkeypatch):
+def test_what_no_enclosure_knows_is_not_certified(monkeypatch):
     monkeypatch.setattr("taskspace.certificates.boxes.enclosures.ENCLOSURES", [])
     table, policies = table_of(SPACE, SPACE)
     result = certify(
@@ -188,7 +189,7 @@ def test_what_no_enclosure_knows_is_an_estimate(monkeypatch):
         ts.Question(epsilon=0.5),
         time_limit=2,
     )
-    assert result["continuum cover"].kind == "estimate"
+    assert result["continuum cover"].kind == "vacuous"
 
 
 @pytest.mark.parametrize("provenance", ["sampled", "given"])
@@ -215,7 +216,7 @@ def test_what_is_sampled_or_given_is_never_a_proof(provenance, rates):
         assert f"on the {word} table" in other["grid cover"].why
         assert other["grid cover"].scope == f"the {word} table"
         assert f"on the {word} table" in other["cover: lp"].why
-    assert "estimate" in other["continuum cover"].why
+    assert rates is None or "estimate" in other["continuum cover"].why
 
 
 def test_whole_grids_are_recognised_in_any_unit_and_order():

@@ -16,7 +16,6 @@ from taskspace.certificates.balls import (
 )
 from taskspace.certificates.lipschitz import (
     cell_radii,
-    estimate_rates,
     margin_rule,
 )
 from taskspace.certificates.rates import loss_rates
@@ -260,18 +259,6 @@ def test_8_half_the_constant_is_caught_on_a_tight_instance():
     assert half.certified.tolist() == [True, True, False]
     assert abs(1.49 - grid.points[1, 0]) < abs(1.49 - grid.points[2, 0])
     assert 3 * 1.49 > 3.8  # in the cell that half the constant certified
-
-
-def test_8_constants_are_estimated_from_steps():
-    grid = ts.Grid(x=(0.0, 1.0, 21), y=(0.0, 1.0, 21))
-    loss = np.abs(grid.points - 0.5).sum(1)[None]
-    rates = estimate_rates(grid, loss, safety=1.0)
-    assert rates.shape == (1, grid.size, 2)
-    assert rates.max() == pytest.approx(1.0)
-    rule = margin_rule(grid, loss, 2.0, rates)
-    assert rule.holds
-    failing = np.where(np.arange(grid.size) == 0, np.inf, loss)
-    assert np.isinf(estimate_rates(grid, failing)[0, 1]).any()
 
 
 # 9, 10, 11 --------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from .draws import share_bound as share_bound
 from .fresh import BettingTests as BettingTests
 from .fresh import FreshCheck as FreshCheck
 from .fresh import check_on_fresh_episodes as check_on_fresh_episodes
-from .lipschitz import estimate_rates as estimate_rates
 from .lipschitz import margin_rule as margin_rule
 from .pilot import Pilot as Pilot
 from .pilot import least_assignment as least_assignment

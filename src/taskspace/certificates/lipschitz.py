@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import ndimage
 
 from taskspace._util.arrays import Array
 from taskspace.certificates.case import Case
@@ -100,47 +99,6 @@ def cell_radii(grid: Space) -> Array:
     return np.stack(reaches, -1)
 
 
-def estimate_rates(grid: Space, losses: ArrayLike, *, safety: float = 1.5) -> Array:
-    """Estimate Λ around each node: the largest step to or beside a neighbour.
-
-    A sample can miss the steepest place, so what rests on it is an estimate.
-
-    Args:
-        grid: of the targets.
-        losses: of some sources at the nodes, shape `(source, node)`.
-        safety: factor on what was seen.
-
-    Returns:
-        Rates with dims `(source, node, axis)`; infinite next to a failure.
-    """
-    axes, index = _places(grid)
-    rows = np.atleast_2d(np.asarray(losses, np.float64))
-    values = np.empty((len(rows), *map(len, axes)))
-    values[:, *index] = rows
-    rates = np.zeros((*values.shape, len(axes)))
-    for i, axis in enumerate(axes):
-        n = len(axis)
-        if n == 1:
-            continue
-        shape = [1] * values.ndim
-        shape[i + 1] = n - 1
-        with np.errstate(invalid="ignore"):
-            step = np.abs(np.diff(values, axis=i + 1))
-        step = np.where(np.isnan(step), np.inf, step)
-        quotient = step / np.diff(axis).reshape(shape)
-        # Each node takes the steps on both sides, then the largest around it.
-        ends = [(0, 0)] * values.ndim
-        ends[i + 1] = (1, 1)
-        padded = np.pad(quotient, ends)
-        both = np.maximum(
-            np.take(padded, np.arange(n), i + 1),
-            np.take(padded, np.arange(1, n + 1), i + 1),
-        )
-        size = [1] + [3] * len(axes)
-        rates[..., i] = safety * ndimage.maximum_filter(both, size, mode="nearest")
-    return rates[:, *index]
-
-
 def certify_margin(case: Case) -> Certificate:
     """Say which cells are served because their nodes are, with a margin.
 
@@ -148,26 +106,21 @@ def certify_margin(case: Case) -> Certificate:
         case: what there is to certify with.
     """
     name, scope = "continuum cover", "every context of the box"
-    grid, cover, check = case.study.targets, case.cover, case.rate_check
-    reason, missing = case.enclosure[1], _missing(case)
+    grid, cover, missing = case.study.targets, case.cover, _missing(case)
     if grid is None or missing:
-        return Certificate(name, False, "vacuous", f"{missing} {reason}".strip())
+        why = f"{missing} {case.enclosure[1]}".strip()
+        return Certificate(name, False, "vacuous", why)
     question, provenance = case.question, case.provenance
     losses = question.losses_of(case.table, cover.sources)
-    rates = _target_rates(case) if check else estimate_rates(grid, losses)
-    rule = margin_rule(grid, losses, question.epsilon, rates)
-    kind = claim(provenance, rigorous=bool(check))
+    rule = margin_rule(grid, losses, question.epsilon, _target_rates(case))
     n_open = int((~rule.certified).sum())
     parts = [
         f"{n_open} cells are open: their nodes keep no margin of Λδ."
         if n_open
         else "Every node keeps a margin of Λδ, so every context is within epsilon.",
-        f"Λ as given, if it holds ({check})."
-        if check
-        else "Λ from the largest steps between targets nearby, times 1.5.",
-        "Λ is an estimate, so this is one too." * (kind == "estimate"),
+        f"Λ as given, if it holds ({case.rate_check}).",
         PROVENANCE_WORDS[provenance].caution,
-        reason,
+        case.enclosure[1],
     ]
     values = {
         **question.to_dict(),
@@ -178,12 +131,11 @@ def certify_margin(case: Case) -> Certificate:
         "size": cover.size,
         "share_certified": float(rule.certified.mean()),
     }
-    has_bound = not n_open and bool(check)
-    bounds = (Bound("upper", cover.size, "box", "table"),) if has_bound else ()
+    bounds = () if n_open else (Bound("upper", cover.size, "box", "table"),)
     if provenance != "exact":
         scope = f"{scope}, by {PROVENANCE_WORDS[provenance].table}"
     why = " ".join(part for part in parts if part)
-    return Certificate(name, not n_open, kind, why, values, scope, bounds)
+    return Certificate(name, not n_open, claim(provenance), why, values, scope, bounds)
 
 
 def _missing(case: Case) -> str:
@@ -200,16 +152,20 @@ def _missing(case: Case) -> str:
             "A statement about the space between targets needs their contexts, but "
             "they have none. Give them with contexts=... (--read 'contexts=\"FILE\"')."
         )
+    if not case.cover.size:
+        return "No source serves any target, so nothing is covered."
+    if case.rates is None:
+        return (
+            "Nothing is shown between the targets: that takes bounds over boxes or a "
+            "Lipschitz constant that you know (rates=...). A share of all contexts can "
+            "be shown by drawing some (distribution=..., --distribution uniform)."
+        )
     if axis_values(grid) is None:
         return (
             "Targets must be a grid over a box for a statement about the space between "
             f"them, but these {grid.size} are not all combinations of values of "
             f"{', '.join(grid.names)}."
         )
-    if not case.cover.size:
-        return "No source serves any target, so nothing is covered."
-    if case.question.also:
-        return "Constants of one loss say nothing of several demands."
     return ""
 
 
