@@ -9,7 +9,6 @@ largest of the pieces that it meets.
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Self, final
 
 import numpy as np
@@ -30,41 +29,6 @@ MAX_PIECES = 4096
 PAIRS_AT_ONCE = 2**14
 # Pairs of a box and a source below which a thread costs more than it gives.
 MIN_THREADED_PAIRS = 64
-
-
-@dataclass(eq=False)
-class _Pavings:
-    """Pieces of all sources that were asked for, one source after the other.
-
-    Args:
-        cells: the boxes that every paving began with.
-        place: number of each source's paving.
-        parts: of each paving: pieces of each cell, corners and bounds of the pieces.
-        joined: the parts of all pavings, one after the other.
-    """
-
-    cells: Boxes
-    place: dict[int, int] = field(default_factory=dict)
-    parts: list[tuple[NDArray, ...]] = field(default_factory=list)
-    joined: tuple[NDArray, ...] = ()
-
-    def add(
-        self, source: int, cell: NDArray, boxes: Boxes, low: NDArray, high: NDArray
-    ) -> None:
-        order = np.argsort(cell, kind="stable")
-        self.place[source] = len(self.parts)
-        columns = (boxes.low, boxes.high, low, high)
-        counts = np.bincount(cell, minlength=len(self.cells))
-        self.parts.append((counts, *(column[order] for column in columns)))
-        self.joined = ()
-
-    def arrays(self) -> tuple[NDArray, ...]:
-        """Return where pieces of each cell begin, their corners and their bounds."""
-        if not self.joined:
-            counts, *columns = zip(*self.parts, strict=True)
-            ends = np.cumsum(np.concatenate([[0], *counts]))
-            self.joined = (ends, *(np.concatenate(column) for column in columns))
-        return self.joined
 
 
 @final
@@ -103,7 +67,10 @@ class MeasuredEnclosure(Enclosure):
             np.linspace(a, b, n_pieces + 1) if b > a else np.array([a])
             for a, b in zip(*ends, strict=True)
         ]
-        self._pavings = _Pavings(Boxes.from_edges(edges))
+        # The boxes that every paving begins with, and of each source's paving: pieces
+        # of each cell, corners and bounds of the pieces. Parts share them.
+        self._cells = Boxes.from_edges(edges)
+        self._pavings: dict[int, tuple[NDArray, ...]] = {}
 
     @property
     def n_sources(self) -> int:
@@ -195,11 +162,13 @@ class MeasuredEnclosure(Enclosure):
         low, high = np.empty((2, len(boxes)))
         if not len(boxes):
             return low, high
-        place = np.array([self._pavings.place[int(s)] for s in numbers])
+        asked, place = np.unique(numbers, return_inverse=True)
+        parts = zip(*(self._pavings[int(source)] for source in asked), strict=True)
+        counts, *columns = map(np.concatenate, parts)
         reach = self.error.dilate(self.names, boxes.low, boxes.high)
         core = self.error.core(self.names, boxes.low, boxes.high)
-        cells = self._pavings.cells
-        pieces = (cells.low, cells.high, *self._pavings.arrays())
+        ends = np.cumsum(np.concatenate([[0], counts]))
+        pieces = (self._cells.low, self._cells.high, ends, *columns)
 
         def kernel(a: int, b: int) -> None:
             inside = (x[a:b] for x in (place, *reach, *core, low, high))
@@ -210,12 +179,11 @@ class MeasuredEnclosure(Enclosure):
 
     def _pave(self, sources: NDArray[np.int64]) -> None:
         """Make pavings for sources that have none, all of them together."""
-        missing = [int(s) for s in sources if int(s) not in self._pavings.place]
+        missing = [int(s) for s in sources if int(s) not in self._pavings]
         if not missing:
             return
-        cells, extent = self._pavings.cells, self._pavings.cells.extent
-        n = len(cells)
-        work = Boxes.concatenate([cells] * len(missing))
+        n, extent = len(self._cells), self._cells.extent
+        work = Boxes.concatenate([self._cells] * len(missing))
         owner, cell = np.divmod(np.arange(len(work)), n)
         counts = np.full(len(missing), n)
         pieces: list[Boxes] = []
@@ -237,7 +205,10 @@ class MeasuredEnclosure(Enclosure):
         owner, cell, low, high = map(np.concatenate, zip(*facts, strict=True))
         for number, source in enumerate(missing):
             own = np.flatnonzero(owner == number)
-            self._pavings.add(source, cell[own], boxes[own], low[own], high[own])
+            own = own[np.argsort(cell[own], kind="stable")]
+            counts = np.bincount(cell[own], minlength=n)
+            columns = (boxes.low, boxes.high, low, high)
+            self._pavings[source] = (counts, *(column[own] for column in columns))
 
     def _inner_bounds(self, boxes: Boxes, sources: NDArray[np.int64]) -> Bounds:
         """Return bounds of pairs at true contexts; none once the time is up."""
