@@ -5,7 +5,6 @@ import pytest
 
 import taskspace as ts
 from taskspace.certificates import Boxes
-from taskspace.certificates.boxes.certified_cover import certified_cover
 from taskspace.certificates.boxes.check import (
     CERTIFIED,
     OPEN,
@@ -13,6 +12,7 @@ from taskspace.certificates.boxes.check import (
     box_edges,
     certify_cover,
 )
+from taskspace.certificates.boxes.continuum import certified_cover
 from taskspace.errors import InvalidInputError
 from tests.certificates.worlds import (
     MSD,

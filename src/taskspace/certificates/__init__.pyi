@@ -4,10 +4,10 @@ from .balls import check_balls as check_balls
 from .balls import inner_radius as inner_radius
 from .balls import outer_radius as outer_radius
 from .balls import volume_bounds as volume_bounds
-from .boxes.certified_cover import certified_cover as certified_cover
 from .boxes.check import ContinuumCover as ContinuumCover
 from .boxes.check import box_edges as box_edges
 from .boxes.check import certify_cover as certify_cover
+from .boxes.continuum import certified_cover as certified_cover
 from .boxes.enclosures import ENCLOSURES as ENCLOSURES
 from .boxes.enclosures import Boxes as Boxes
 from .boxes.enclosures import Enclosure as Enclosure

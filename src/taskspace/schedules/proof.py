@@ -26,14 +26,13 @@ from taskspace.certificates.boxes.boxes import (
     NoEnclosureError,
     check_cost,
 )
-from taskspace.certificates.boxes.levels import check_level, level_bounds
 from taskspace.certificates.boxes.linear import (
     KINDS,
     MAGNITUDE,
     TracedFamily,
     relative_widths,
 )
-from taskspace.certificates.boxes.loops import cost_bounds
+from taskspace.certificates.boxes.loops import check_level, cost_bounds, level_bounds
 from taskspace.certificates.statements import (
     Certificate,
     context_words,

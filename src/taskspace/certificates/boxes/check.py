@@ -6,7 +6,7 @@ open are cut, and what is certified is every real context of the box, not a samp
 
 - `certify_cover` checks given sources: each box ends certified, uncovered (with a
   context as witness where every source fails), or open when the budget ends.
-- `taskspace.certificates.boxes.certified_cover.certified_cover` chooses the sources.
+- `taskspace.certificates.boxes.continuum.certified_cover` chooses the sources.
 """
 
 from collections.abc import Sequence

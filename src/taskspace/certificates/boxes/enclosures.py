@@ -14,9 +14,8 @@ from taskspace.certificates.boxes.boxes import (
     Enclosure,
     NoEnclosureError,
 )
-from taskspace.certificates.boxes.levels import LevelEnclosure
 from taskspace.certificates.boxes.linear import LinearEnclosure
-from taskspace.certificates.boxes.loops import LoopEnclosure
+from taskspace.certificates.boxes.loops import LevelEnclosure, LoopEnclosure
 from taskspace.certificates.boxes.measured import MeasuredEnclosure
 from taskspace.certificates.boxes.msd import MsdEnclosure
 from taskspace.policies import LinearController, LinearGain, Policy

@@ -64,7 +64,7 @@ class NormMeasure(LoopMeasure):
     r"""An H∞ norm of a channel, $\|C_z (sI - F)^{-1} B_w + d I\|_\infty$.
 
     Levels of it are proven over boxes by the bounded real lemma
-    (`certificates.boxes.levels`) for every channel that is stated so.
+    (`certificates.boxes.loops`) for every channel that is stated so.
     """
 
     larger_is_better: bool = False
