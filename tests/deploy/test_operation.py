@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.linalg import expm
-from taskspace.certificates.operation.certify import certify_operation
-from taskspace.certificates.operation.decay import GainLoops
 
 import taskspace as ts
 from taskspace.certificates.boxes.enclosures import Boxes
+from taskspace.certificates.switching import GainLoops, certify_operation
 from taskspace.deploy import PolicyLibrary, Status
 from taskspace.deploy.operation import used_boxes, with_operation
 from taskspace.deploy.trial import try_library
