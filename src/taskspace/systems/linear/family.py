@@ -222,6 +222,9 @@ def points_family(
         >>> plant.matrices(np.array([[20.0]])).A[0].tolist()
         [[-2.0]]
     """
+    from taskspace.systems.linear.tracing.symbols import Symbol
+    from taskspace.systems.linear.tracing.traced import UntraceableError
+
     rows = {tuple(row): i for i, row in enumerate(points.points.tolist())}
     if len(rows) < points.size:
         raise InvalidInputError("Operating points must differ, but some are the same.")
@@ -237,6 +240,11 @@ def points_family(
             )
 
         def at(**context: float) -> Array:
+            if any(isinstance(value, Symbol) for value in context.values()):
+                raise UntraceableError(
+                    f"The plant is known at {points.size} points only, so nothing is "
+                    "said of what lies between them."
+                )
             row = tuple(float(context[axis]) for axis in points.names)
             if row not in rows:
                 raise InvalidInputError(
