@@ -241,8 +241,13 @@ class Schedule:
     # --- sentences and plain values -------------------------------------------------
 
     def __str__(self) -> str:
-        """Return the answer, then the table, one line per vertex."""
-        lines = [*self.answer, ""]
+        """Return the answer, then the table."""
+        return "\n".join([*self.answer, "", *self.rows])
+
+    @property
+    def rows(self) -> list[str]:
+        """The table, one line per vertex, and how it interpolates."""
+        lines = []
         for index in product(*map(range, self.shape)):
             values = zip(self.breakpoints.items(), index, strict=True)
             at = context_words({name: x[i] for (name, x), i in values}, self.names)
@@ -252,7 +257,7 @@ class Schedule:
         how = scales.pop()
         if scales:
             how = ", ".join(f"{n} {s}" for n, s in self.interpolation.items())
-        return "\n".join([*lines, f"Interpolated: {how}; constant beyond the ends."])
+        return [*lines, f"Interpolated: {how}; constant beyond the ends."]
 
     def __repr__(self) -> str:
         """Return the schedule in one line."""
