@@ -8,18 +8,22 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP := $(BIN)/python -m pip install --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help run test weight test-slow test-lowest check format docs spelling smoke release-check bench browser page-types lock clean
+.PHONY: help run zoo test weight test-slow test-lowest check format docs spelling smoke release-check bench browser page-types lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 run: $(VENV)/.base ## the mass-spring-damper at full size, into runs/msd-lqr and runs/msd
 	$(BIN)/taskspace run msd-lqr
+	$(BIN)/taskspace schedule runs/msd-lqr --ask 'regret <= 0.2'
 	$(BIN)/taskspace run msd
 
 test: $(VENV)/.dev ## the test suite
 	$(BIN)/python -m tests.warm
 	$(BIN)/python -m pytest -n 2
+
+zoo: $(VENV)/.base ## published problems: docs/zoo.md and its figure; what is in runs/zoo is not computed again
+	$(BIN)/python examples/zoo/make_zoo.py
 
 test-slow: $(VENV)/.dev ## the tests that take more than half a minute each
 	$(BIN)/python -m pytest -m slow
