@@ -15,7 +15,7 @@ $S_{22} = (m + a) / 2b$, $S_{12} = -1/2$, $S_{11} = (m^2 / a + m) / 2b + b / 2a$
 
 A bound is the better of two: the form evaluated on the box, and the mean value form,
 value at the centre plus gradient on the box times half the width. The second errs by
-the square of the width only. See docs/bounds.md.
+the square of the width only. See docs/certificates.md.
 
 An interval is a pair `(low, high)` of floats. Every operation returns a pair that
 contains the exact real result for all reals in its arguments, so a chain of them is
