@@ -118,7 +118,7 @@ def test_given_sources_are_certified(table, bounds):
         result.cover.assignment, np.where(served, given[losses.argmin(0)], -1)
     )
     for wrong in ([], [64], [-1], [0.5]):
-        with pytest.raises(InvalidInputError, match="numbers of sources, 0 to 63"):
+        with pytest.raises(InvalidInputError, match="indices of sources, 0 to 63"):
             certify(
                 ts.Study.of(table, system=MSD, policies=GAINS),
                 QUESTION,

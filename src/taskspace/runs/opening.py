@@ -130,7 +130,7 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
     """
     path, stated = Path(path), {k: v for k, v in reading.items() if v is not None}
     check_exists(path)
-    if path.suffix == ".npz" and zipfile.is_zipfile(path):
+    if path.suffix == ".npz" and path.is_file() and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
             if {"experiment.npy", "notes.npy"} <= set(file.namelist()):
                 raise RunStoreError(

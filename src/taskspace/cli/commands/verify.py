@@ -67,14 +67,8 @@ def verify(files: Files) -> Answer:
         _refuse_foreign(files.cover, record, None if files.path else data)
     read = record.get("read") or {}
     given = {name: record.get(name) for name in ("costs", "weights")}
-    try:
-        question = Question.from_dict(record)
-        problem = read_problem(open_study(Path(data), **read), question, **given)
-    except (KeyError, TypeError) as error:
-        raise InvalidInputError(
-            "The cover file does not say which question it answers (it has no "
-            f"{error}). Save it with: taskspace cover {data} ... --save FILE"
-        ) from error
+    question = _question_of(record, data)
+    problem = read_problem(open_study(Path(data), **read), question, **given)
     found = verify_cover(
         claim, problem.sets, problem.costs, target_weights=problem.target_weights
     )
@@ -102,6 +96,16 @@ def verify(files: Files) -> Answer:
         show,
         not found.holds,
     )
+
+
+def _question_of(record: dict[str, Any], data: object) -> Question:
+    """Return the question that a saved cover answers."""
+    if not record.get("ask"):
+        raise InvalidInputError(
+            "The cover file does not say which question it answers. Save it with: "
+            f"taskspace cover {data} ... --save FILE"
+        )
+    return Question.from_dict(record)
 
 
 def _refuse_foreign(cover: Path, record: dict[str, Any], data: object) -> None:
