@@ -113,7 +113,7 @@ def test_one_more_source_would_change_what_is_proven(tmp_path):
     written(path, [2019, 2020, 2021], rows=None)
     assert "--read header or" in refused("cover", path, "--ask", "regret <= 0.1")
     said = taskspace("cover", path, "--ask", "regret <= 0.1", "--read", "header")
-    assert "3 sources of 3" in said.stdout
+    assert "3 of 3 sources" in said.stdout
     assert "true or false" in refused(
         "cover", path, "--ask", "regret <= 1", "--read", 'header="ye"'
     )

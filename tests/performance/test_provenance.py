@@ -144,7 +144,7 @@ def test_a_profile_says_what_it_is_of(word, tmp_path):
     command = [str(file), "--at", "0,9"]
     told = CliRunner().invoke(app, command)
     assert told.exit_code == 0, told.output
-    assert f"3 sources{WORDS[word]}, by regret" in " ".join(told.stdout.split())
+    assert f"2 proven{WORDS[word]}" in " ".join(told.stdout.split())
     record = CliRunner().invoke(app, [*command, "--format", "json"])
     assert {p["provenance"] for p in json.loads(record.stdout)} == {word}
 
