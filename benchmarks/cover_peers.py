@@ -23,7 +23,7 @@ def apricot_greedy(matrix, n_samples):
     from apricot import MaxCoverageSelection
 
     selector = MaxCoverageSelection(n_samples, optimizer="lazy")
-    return selector.fit(matrix.astype(np.float64)).ranking.tolist()
+    return np.asarray(selector.fit(matrix.astype(np.float64)).ranking).tolist()
 
 
 def ortools_model(matrix):

@@ -116,7 +116,7 @@ def test_every_extra_is_named_for_its_modules():
 def test_the_page_on_formats_has_their_versions():
     from taskspace.cover import cover as covers
     from taskspace.deploy import files as libraries
-    from taskspace.runs import folder as runs
+    from taskspace.runs import info as runs
     from taskspace.schedules import table as schedules
     from taskspace.show.page import data as pages
 

@@ -62,7 +62,8 @@ class Carts:
         if np.linalg.eigvals(loop).real.max() >= 0:
             return np.inf
         X = solve_continuous_lyapunov(loop, -block_diag(push, NOISE * L @ L.T))
-        return np.trace(block_diag(self.weight * C.T @ C, EFFORT * K.T @ K) @ X)
+        weights = np.asarray(block_diag(self.weight * C.T @ C, EFFORT * K.T @ K))
+        return np.trace(weights @ np.asarray(X))
 
     def study(self):
         """Return the cost of every controller at every stiffness."""

@@ -106,7 +106,7 @@ def plants(answers: dict[str, tuple[Problem, list[dict]]]) -> str:
 def draw(answers: dict[str, tuple[Problem, list[dict]]], path: Path) -> None:
     """Draw number against tolerance for all plants."""
     figure, axes = plt.subplots(figsize=(8.5, 5.2), layout="constrained")
-    colours = plt.get_cmap("tab10").colors
+    colours = [plt.get_cmap("tab10")(k) for k in range(10)]
     for colour, (name, (problem, records)) in zip(
         colours, answers.items(), strict=False
     ):

@@ -108,7 +108,8 @@ def _proofs(
     found = ts.certify(study, text, time_limit=LIMIT)
     record: dict[str, Any] = {"proven_constant": None}
     for certificate in found.certificates:
-        if (certificate.name, certificate.kind, certificate.holds) == PROVEN:
+        is_proven = (certificate.name, certificate.kind, certificate.holds) == PROVEN
+        if is_proven and found.continuum is not None:
             record["proven_constant"] = found.continuum.size
     if schedule is not None:
         proof = ts.certify(study, text, schedule=schedule, time_limit=LIMIT)
