@@ -31,7 +31,7 @@ test-slow: $(VENV)/.dev ## the tests that take more than half a minute each
 test-lowest: ## the quick core of the tests on Python 3.11 with the lowest versions allowed
 	rm -rf $(VENV)-lowest && python3.11 -m venv $(VENV)-lowest
 	PIP_CONSTRAINT=$(CURDIR)/requirements-lowest.txt $(VENV)-lowest/bin/python -m pip \
-	  install --quiet --editable ".[dask,exact,sim]" pytest hypothesis mpmath psutil
+	  install --quiet --editable ".[dask,sim]" pytest hypothesis mpmath psutil
 	$(VENV)-lowest/bin/python -m pytest -W default tests/runs/test_runs.py \
 	  tests/cli/test_cli.py tests/test_spaces.py tests/cover
 

@@ -191,7 +191,7 @@ def test_the_lowest_versions_are_those_of_the_project():
     """What `make test-lowest` installs is what pyproject.toml allows at least."""
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())
     bounds = list(data["project"]["dependencies"])
-    for extra in ("control", "dask", "exact", "export", "sim"):
+    for extra in ("control", "dask", "export", "sim"):
         bounds += data["project"]["optional-dependencies"][extra]
     lines = (ROOT / "requirements-lowest.txt").read_text().splitlines()
     lowest = dict(line.split("==") for line in lines if "==" in line)

@@ -79,7 +79,7 @@ def test_results_show_themselves_in_a_few_lines(study):
     assert "<table" in proofs._repr_html_()
     least = ts.smallest_epsilon(study, 3, QUESTION)
     assert str(least.upper) in repr(least)
-    assert "proven of these losses" in repr(least)
+    assert "can serve every target: proven." in repr(least)
     selection = ts.select(SYSTEM, TRAINER, SPACE, QUESTION, seed=0)
     assert f"{selection.trainings} trainings" in repr(selection)
     verified = ts.verify_cover(cover, study)
