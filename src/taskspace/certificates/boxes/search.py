@@ -24,6 +24,7 @@ from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.check import (
     CERTIFIED,
     MAX_BOXES,
+    OPEN,
     ContinuumCover,
     certify_cover,
     cut_evenly,
@@ -124,9 +125,10 @@ class BoxSearch:
         # Whether counted work ended a check or a look at nodes in this round before it
         # was done; and whether it ended a search for a cover.
         self.was_cut = self.was_short = False
-        # Pairs bounded by checks so far, and selections that some context refutes.
+        # Pairs bounded by checks so far, and for each selection that was checked the
+        # boxes that a check must be allowed to find out more; inf for a refuted one.
         self.n_pairs = 0
-        self._refuted: set[tuple[int, ...]] = set()
+        self._boxes_for_more: dict[tuple[int, ...], float] = {}
 
     @property
     def holds(self) -> bool:
@@ -196,7 +198,6 @@ class BoxSearch:
             whole: look at all of the box, whatever it takes; by default until it
                 fails, or the work of a step is done.
         """
-        most = int(min(self.max_pairs / max(1, len(sources)), MAX_BOXES))
         checked = certify_cover(
             self.enclosure,
             sources,
@@ -205,16 +206,27 @@ class BoxSearch:
             axes=self.axes,
             time_limit=self.clock.left,
             until_failure=not whole,
-            max_boxes=MAX_BOXES if whole else most,
+            max_boxes=MAX_BOXES if whole else self._max_boxes(sources),
         )
         self.n_pairs += checked.n_pairs
         if self.found is None or checked.rank > self.found.rank:
             self.found = checked
-        if checked.witnesses:
-            self._refuted.add(tuple(sources.tolist()))
-        elif not checked.holds:
-            self.was_cut = True
+        n_open = int((checked.status == OPEN).sum())
+        n_seen = checked.n_pairs // max(1, len(sources))
+        more = np.inf if checked.witnesses else n_seen + 2 * n_open
+        self._boxes_for_more[tuple(sources.tolist())] = more
+        self.was_cut |= not checked.witnesses and not checked.holds
         return checked
+
+    def _max_boxes(self, sources: NDArray[np.int64]) -> int:
+        """Return how many boxes a check of this round may look at."""
+        return int(min(self.max_pairs / max(1, len(sources)), MAX_BOXES))
+
+    def _is_known(self, sources: NDArray[np.int64]) -> bool:
+        """Whether a check in this round would end where an earlier one ended."""
+        more = self._boxes_for_more.get(tuple(sources.tolist()), 0)
+        self.was_cut |= self._max_boxes(sources) < more < np.inf
+        return more > self._max_boxes(sources)
 
     def _cover(self, sets: TargetSets) -> Cover:
         """Return the best cover that the work of a step finds."""
@@ -251,7 +263,7 @@ class BoxSearch:
         held = self.found is not None and self.holds
         if held and self.found is not None and len(sources) >= self.found.size:
             return False
-        if tuple(sources.tolist()) in self._refuted:
+        if self._is_known(sources):
             return held
         return not self.check(sources).holds and held
 
@@ -319,7 +331,7 @@ class BoxSearch:
             held = False
             if least.upper <= self.epsilon:
                 chosen = self.pool[np.array(least.sources, np.int64)]
-                if tuple(chosen.tolist()) not in self._refuted:
+                if not self._is_known(chosen):
                     held = self.check(chosen).holds
             if not held:
                 too_small = size
@@ -371,7 +383,10 @@ class BoxSearch:
             if self.found is not None and self.holds and cover.size >= self.found.size:
                 self.is_closed = True
                 break
-            checked = self.check(self.pool[cover.sources])
+            chosen = self.pool[cover.sources]
+            if self._is_known(chosen):
+                break
+            checked = self.check(chosen)
             if checked.holds:
                 continue
             gaps = checked.boxes[checked.status != CERTIFIED].centre
@@ -413,7 +428,7 @@ class BoxSearch:
         if n_left and limit.was_cut and self.found is not None:
             return  # cells that were not looked at are missing in the sets
         cover = self._cover(sets)
-        if cover.size and tuple(self.pool[cover.sources].tolist()) not in self._refuted:
+        if cover.size and not self._is_known(self.pool[cover.sources]):
             self.check(self.pool[cover.sources])
 
     def finish(self) -> ContinuumCover:
