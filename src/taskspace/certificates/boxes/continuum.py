@@ -93,7 +93,10 @@ def _cover_box(
 ) -> tuple[ContinuumCover, ContinuumCover]:
     """Return what the grid's cover serves of the box, and the best cover of the box."""
     cover, clock, epsilon = case.cover, case.clock, case.question.epsilon
-    is_given, n_served = case.selection is not None, int((cover.assignment >= 0).sum())
+    n_served = int((cover.assignment >= 0).sum())
+    # Nothing else is to be tried where the sources are given, or are all there are.
+    is_given = case.selection is not None
+    is_last = is_given or cover.size == cover.n_sources
     # Nodes are in the box, so covering it takes as many sources.
     grid_bound = int(cover.lower_bound) if case.provenance == "exact" else 1
     n_boxes = GRID_STEPS * FIRST_WORK / enclosure.pair_work / max(1, cover.size)
@@ -104,16 +107,18 @@ def _cover_box(
         epsilon,
         axes=tuple(axis.name for axis in system.axes),
         time_limit=max(clock.left, LEAST_SECONDS),
-        max_boxes=MAX_BOXES if is_given else int(min(MAX_BOXES, n_boxes)),
+        max_boxes=MAX_BOXES if is_last else int(min(MAX_BOXES, n_boxes)),
     )
     whole = replace(
         on_grid,
         lower_bound=grid_bound,
         n_candidates=cover.n_sources,
         is_time_up=clock.left <= 0,
+        uncoverable=None if is_given else _hopeless(enclosure, on_grid, epsilon),
     )
     on_grid = replace(on_grid, of_grid=(n_served, cover.n_targets))
-    if is_given or (on_grid.holds and cover.optimal) or clock.left <= 0:
+    is_done = cover.optimal if on_grid.holds else is_last
+    if is_given or is_done or clock.left <= 0:
         return on_grid, whole
     # What holds already is where the search for fewer begins.
     found = certified_cover(
