@@ -95,8 +95,8 @@ def _cover_box(
     cover, clock, epsilon = case.cover, case.clock, case.question.epsilon
     n_served = int((cover.assignment >= 0).sum())
     # Nothing else is to be tried where the sources are given, or are all there are.
-    is_given = case.selection is not None
-    is_last = is_given or cover.size == cover.n_sources
+    is_given, is_all = case.selection is not None, cover.size == cover.n_sources
+    is_last = is_given or is_all
     # Nodes are in the box, so covering it takes as many sources.
     grid_bound = int(cover.lower_bound) if case.provenance == "exact" else 1
     n_boxes = GRID_STEPS * FIRST_WORK / enclosure.pair_work / max(1, cover.size)
@@ -114,10 +114,10 @@ def _cover_box(
         lower_bound=grid_bound,
         n_candidates=cover.n_sources,
         is_time_up=clock.left <= 0,
-        uncoverable=None if is_given else _hopeless(enclosure, on_grid, epsilon),
+        uncoverable=_hopeless(enclosure, on_grid, epsilon) if is_all else None,
     )
     on_grid = replace(on_grid, of_grid=(n_served, cover.n_targets))
-    is_done = cover.optimal if on_grid.holds else is_last
+    is_done = cover.optimal if on_grid.holds else is_all
     if is_given or is_done or clock.left <= 0:
         return on_grid, whole
     # What holds already is where the search for fewer begins.
