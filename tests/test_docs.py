@@ -98,8 +98,10 @@ def test_nothing_is_trained_to_get_policies_again():
 
 
 QUICK = (
+    "cover examples",
     "cover matrix",
     "cover scores",
+    "schedule runs",
     "profile matrix",
     "explore runs",
 )
@@ -160,6 +162,16 @@ def test_commands_of_the_pages_run(desk):
     assert len(quick) >= 12
     for line in quick:
         run_line(line, desk)
+
+
+def test_the_first_command_of_each_trade_stands_first_and_runs():
+    """Control, learning, tables: in the first 30 lines of README; see the test above."""
+    top = (ROOT / "README.md").read_text().splitlines()[:30]
+    lines = [line.split("  #")[0].strip() for line in top]
+    first = [line for line in lines if line.startswith("taskspace ")]
+    assert [line.split()[1] for line in first] == ["schedule", "cover", "cover"]
+    assert all(map(is_quick, first))
+    assert {*first} <= {*command_lines()}
 
 
 @pytest.mark.slow
