@@ -165,7 +165,7 @@ def test_commands_of_the_pages_run(desk):
 
 
 def test_the_first_command_of_each_trade_stands_first_and_runs():
-    """Control, learning, tables: in the first 30 lines of README; see the test above."""
+    """Control, learning, tables: in the top of README; the test above runs them."""
     top = (ROOT / "README.md").read_text().splitlines()[:30]
     lines = [line.split("  #")[0].strip() for line in top]
     first = [line for line in lines if line.startswith("taskspace ")]
