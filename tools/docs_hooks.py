@@ -166,10 +166,8 @@ def example_page(path: Path) -> str:
 def zoo_rows() -> dict[str, list[str]]:
     """Return the cells of the table of docs/zoo.md by the name of the plant's file."""
     text = (ROOT / "docs/zoo.md").read_text(encoding="utf-8")
-    rows = re.findall(
-        r"^\| \[[^]]*\]\(\S*/zoo/(\w+)\.py\) \| (.*) \|$", text, re.MULTILINE
-    )
-    return {name: cells.split(" | ") for name, cells in rows}
+    line = re.compile(r"^\| \[.*?\]\(\S*/zoo/(\w+)\.py\), (.*) \|$", re.MULTILINE)
+    return {name: cells.split(" | ") for name, cells in line.findall(text)}
 
 
 def zoo_page(name: str, row: list[str]) -> str:
@@ -177,15 +175,18 @@ def zoo_page(name: str, row: list[str]) -> str:
 
     Args:
         name: of its file in examples/zoo.
-        row: the cells of the zoo's table after the first.
+        row: the cells of the zoo's table; the first holds the range.
     """
     page = example_page(ROOT / "examples/zoo" / f"{name}.py")
+    said, code = re.split(
+        r'```python\n""".*?"""\n\n', page, maxsplit=1, flags=re.DOTALL
+    )
     contexts, demand, in_use, constant, interpolated, design, proven = row
-    numbers = (
-        f"![Where its controllers are used](../../images/zoo-{name}.png)\n\n"
+    return (
+        f"{said}![Where its controllers are used](../../images/zoo-{name}.png)\n\n"
         f"In use: **{in_use}**. Constant: **{constant}**. Interpolated: "
         f"**{interpolated}**. Of any design: {design}. "
         f"Proven for every context: {proven}.\n\n"
         f"Range: {contexts}. Demand: {demand}. [All plants](../../zoo.md).\n\n"
+        f"```python\n{code}"
     )
-    return page.replace("```python", numbers + "```python", 1)

@@ -30,15 +30,16 @@ problem differs from ours. `make zoo` makes this page and its pictures.
 
 {table}
 
+- *in use*: {sources}.
 - *constant*: the fewest of the candidates that serve every context of the grid, one
   gain per context: the proven minimum for this table, unless a lower bound is given.
 - *interpolated*: the fewest breakpoints of a table whose gains are interpolated, from
   the same candidates or an even choice of them; tested at the grid and between its
   points.
 - *any design*: designed gains in place of candidates, and a bound over all gains.
-- *proven for every context*, not only for those of the grid. A dash:
-  nothing is proven between the points, because the demand has a measure that is a
-  function in the plant's file, or the table is given.
+- *proven for every context*, not only for those of the grid. A dash: nothing is proven
+  between the points, because the demand has a measure that is a function in the
+  plant's file, because the table is given, or because the time ended.
 
 ![Number of controllers against the tolerance](images/zoo.png)
 
@@ -70,8 +71,7 @@ def cell(problem: Problem, record: dict) -> list[str]:
         standing += f", for `{problem.prove}`"
     design = number(record["any_design"]) if "any_design" in record else "–"
     return [
-        f"[{problem.plant}](../examples/zoo/{problem.name}.py)",
-        problem.contexts,
+        f"[{problem.plant}](../examples/zoo/{problem.name}.py), {problem.contexts}",
         problem.demand,
         problem.in_use,
         number(record["constant"], record["candidates"]),
@@ -83,9 +83,9 @@ def cell(problem: Problem, record: dict) -> list[str]:
 
 def table(answers: dict[str, tuple[Problem, list[dict]]]) -> str:
     """Return the table of all plants."""
-    head = "plant|contexts|demand|in use|constant|interpolated|any design|"
+    head = "plant, range|demand|in use|constant|interpolated|any design|"
     head += "proven for every context"
-    rows = [head.split("|"), ["---"] * 8]
+    rows = [head.split("|"), ["---"] * 7]
     rows += [cell(problem, records[0]) for problem, records in answers.values()]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -256,7 +256,10 @@ def main(folder: Path, names: tuple[str, ...] = NAMES) -> None:
     draw(answers, folder / "images" / "zoo.png")
     for name, (problem, records) in answers.items():
         draw_plant(problem, records, folder / "images" / f"zoo-{name}.png")
-    page = PAGE.format(table=table(answers))
+    sources = "; ".join(
+        f"{p.name.replace('_', ' ')}: {p.source}" for p, _ in answers.values()
+    )
+    page = PAGE.format(table=table(answers), sources=sources)
     (folder / "zoo.md").write_text(page)
     print(f"{folder / 'zoo.md'}: {time.perf_counter() - begin:.0f} s")
 

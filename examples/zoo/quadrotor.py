@@ -19,7 +19,7 @@ PROBLEM = Problem(
     questions=percentages(100, 20, 50, 200),
     system=ts.systems.Quadrotor(),
     space=ts.Grid(
-        **{axis.name: (0.1, 1.0, 4, "log") for axis in ts.systems.Quadrotor().axes}
+        **{axis.name: (0.1, 1.0, 5, "log") for axis in ts.systems.Quadrotor().axes}
     ),
     interpolate=False,
     design=False,
