@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from taskspace.criteria import CRITERIA, JUDGES, Criterion, Level, UnknownMeasure
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.measured import ErrorBounds
+from taskspace.measured import ErrorBounds, Windows, windows_of
 from taskspace.performance.study import (
     Study,
     as_study,
@@ -33,7 +33,6 @@ from taskspace.performance.table import (
 )
 from taskspace.question_text import read_question
 from taskspace.sets import TargetSets, pack
-from taskspace.sets.erosion import Windows, windows_of
 from taskspace.systems.base import Provenance
 
 ROUNDING = 2.0**-48

@@ -141,7 +141,7 @@ def brute_default(loss, n_epsilons, allow_negative):
 def test_default_epsilons_by_blocks_are_those_of_all_values(
     seed, allow_negative, monkeypatch
 ):
-    monkeypatch.setattr("taskspace.cover.thresholds.BLOCK_CELLS", 50)
+    monkeypatch.setattr("taskspace.cover.tolerance.BLOCK_CELLS", 50)
     rng = np.random.default_rng(seed)
     loss = rng.normal(size=(30, 12)) if seed % 2 else rng.exponential(size=(30, 12))
     if seed % 3 == 0:
@@ -162,7 +162,7 @@ def test_a_table_has_the_profile_of_its_losses(monkeypatch):
     streamed = complexity_profile(ts.Study.of(table), question, n_epsilons=9)
     assert streamed == complexity_profile(question.losses(table), n_epsilons=9)
     # Also where hardly any sets fit into memory.
-    monkeypatch.setattr("taskspace.cover.thresholds.AT_ONCE", 2)
+    monkeypatch.setattr("taskspace.cover.tolerance.AT_ONCE", 2)
     monkeypatch.setattr(
         "taskspace._util.memory.available", lambda: 8 * 30 * 30 // 8 * 3
     )

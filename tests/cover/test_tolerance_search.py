@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from taskspace._util.clock import Clock
 from taskspace.cover import greedy_cover
-from taskspace.cover.thresholds import Losses, ToleranceSearch
+from taskspace.cover.tolerance import Losses, ToleranceSearch
 from taskspace.sets import pack
 
 

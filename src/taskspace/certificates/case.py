@@ -13,7 +13,7 @@ from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
 from taskspace.certificates.boxes.search import SLACKS, counted_cover
 from taskspace.cover import Cover, settle_ties
-from taskspace.cover.thresholds import Losses, Thresholds
+from taskspace.cover.tolerance import Losses, Thresholds
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
 from taskspace.cover.costs import Exact, total_cost, whole_multiples
+from taskspace.cover.lp import interruptible, solve_lp
 from taskspace.cover.prices import PriceBound, cost_units, polished_bound, run_loads
 from taskspace.cover.reductions import Core, reduce_problem
-from taskspace.cover.solvers import interruptible, solve_lp
 from taskspace.sets import TargetSets
 
 # An exact solver gains nothing in minutes beyond this many (source, target) pairs.

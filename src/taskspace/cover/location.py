@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.solvers import cover_matrix
+from taskspace.cover.lp import cover_matrix
 from taskspace.sets import TargetSets
 
 _ROOM = 60  # bits that sums of prices may take

@@ -20,6 +20,7 @@ from taskspace.cover.costs import Exact, has_whole_costs, total_cost
 from taskspace.cover.cover import Cover
 from taskspace.cover.exact import MAX_EXACT_PAIRS, solve_exact
 from taskspace.cover.local import LocalSearch, greedy_instead, is_too_large
+from taskspace.cover.lp import PrimalDual, search_milp
 from taskspace.cover.part import budget_cover, share_cover
 from taskspace.cover.prices import (
     PriceBound,
@@ -29,11 +30,9 @@ from taskspace.cover.prices import (
     quick_bound,
     run_loads,
 )
-from taskspace.cover.primal_dual import PrimalDual
 from taskspace.cover.problem import CoverProblem
 from taskspace.cover.reductions import Core, Reduced, components, reduce_problem
 from taskspace.cover.registry import cover_method
-from taskspace.cover.solvers import search_milp
 from taskspace.cover.verify import verify_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study

@@ -27,11 +27,9 @@ from taskspace.cover.costs import (
     scale_costs,
 )
 from taskspace.cover.cover import PriceProof
-from taskspace.cover.primal_dual import PrimalDual
-from taskspace.cover.solvers import solve_lp
+from taskspace.cover.lp import PrimalDual, solve_lp
 from taskspace.errors import UnknownNameError
-from taskspace.sets import TargetSets
-from taskspace.sets.target_sets import multiply_runs
+from taskspace.sets import TargetSets, multiply_runs
 
 # Above this many (source, target) pairs no loop over pairs is made for a finer unit.
 _MAX_PAIRS = 200_000_000

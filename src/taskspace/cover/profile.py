@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from taskspace._util.clock import Clock
 from taskspace.cover.cover import N_SHOWN, html_view
 from taskspace.cover.minimum import N_ROUNDS
-from taskspace.cover.thresholds import Losses, ToleranceSearch
+from taskspace.cover.tolerance import Losses, ToleranceSearch
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent

@@ -18,7 +18,7 @@ from taskspace.cover import Cover
 from taskspace.cover.cover import assign_rows
 from taskspace.cover.minimum import N_ROUNDS
 from taskspace.cover.profile import round_epsilons
-from taskspace.cover.thresholds import Losses, ToleranceSearch
+from taskspace.cover.tolerance import Losses, ToleranceSearch
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 
@@ -110,7 +110,7 @@ def layer_key(question: Question) -> str:
         question: what is asked.
     """
     error = question.error
-    return question.key if error is None else f"{question.key}@{error.typed}"
+    return question.key + (f"@{error.text}".replace(" ", "") if error else "")
 
 
 def make_layer(
