@@ -576,46 +576,31 @@ class Question:
         ):
             return None
         n_near, may_change = 0, not is_minimum
-        is_home = self._homes(study)
+        homes, targets = source_space(table), target_space(table)
+        at_home = homes is not None and homes == targets
+        at_home |= table.attrs.get("best_known_kind") == BEST_OF_TABLE
         for demand in self.demands:
             bound, scale = demand.epsilon, 1.0
             if bound is None:
                 continue
             if not demand.rule.is_relative and demand.rule.compares_with_best:
                 scale = np.abs(np.nan_to_num(table["best_known"].values, posinf=0.0))
-            near_by = ROUNDING * (scale + abs(bound))
-            for rows in row_blocks(table):
-                losses = demand._own_rows(table, rows)
-                near = np.abs(losses - bound) <= near_by
-                if bound == 0 and not demand.rule.is_absolute:
-                    # There a score is compared with itself: no rounding.
-                    near &= ~(is_home[rows] & (losses == 0))
-                n_near += int(near.sum())
-                chosen = np.isin(np.arange(rows.start, rows.stop), sources)
-                # A set that shrinks leaves a cover of others the smallest.
-                may_change |= bool(
-                    near[chosen].any() or (near & (losses > bound)).any()
-                )
+            losses = np.concatenate(
+                [demand._own_rows(table, rows) for rows in row_blocks(table)]
+            )
+            near = np.abs(losses - bound) <= ROUNDING * (scale + abs(bound))
+            if bound == 0 and at_home and not demand.rule.is_absolute:
+                # A score is compared with itself there, without rounding.
+                itself = losses == 0
+                near &= ~(itself & (itself.sum(0) == 1))
+            n_near += int(near.sum())
+            # A set that shrinks leaves a cover of others the smallest.
+            may_change |= bool(near[sources].any() or (near & (losses > bound)).any())
         if not n_near:
             return None
         cells = "1 cell lies" if n_near == 1 else f"{n_near:,} cells lie"
         could = "could change" if may_change else "cannot change"
         return f"{cells} within rounding of the bound, which {could} the answer."
-
-    def _homes(self, study: Study | xr.Dataset) -> NDArray[np.bool_]:
-        """Return which cells are scores at home, or the best score that is known."""
-        table = self.table_of(study)
-        shape = table.sizes["source"], table.sizes["target"]
-        sources, targets = source_space(table), target_space(table)
-        if sources is not None and sources == targets:
-            return np.eye(*shape, dtype=bool)
-        homes = np.zeros(shape, bool)
-        if table.attrs.get("best_known_kind") == BEST_OF_TABLE:
-            regret = Question("regret", self.judge, epsilon=0.0)
-            for rows in row_blocks(table):
-                homes[rows] = regret._own_rows(table, rows) == 0
-            homes[:, homes.sum(0) > 1] = False
-        return homes
 
     def without_reference(self, study: Study | xr.Dataset) -> NDArray[np.int64]:
         """Return the targets at which the loss has no reference; none serves them.

@@ -208,7 +208,7 @@ def highs_optimum(matrix, units):
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0**-49, 2.0**40])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_sixty_sources_agree_with_highs(seed, factor):
     """Costs around 2e-15 were once proven optimal 20 % above the optimum."""
     rng = np.random.default_rng(seed)
@@ -223,7 +223,7 @@ def test_sixty_sources_agree_with_highs(seed, factor):
     assert greedy_cover(sets, costs=costs).lower_bound <= best * factor
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_sixty_mixed_costs_agree_with_highs(seed):
     rng = np.random.default_rng(seed)
     matrix = rng.random((60, 60)) < 0.08

@@ -63,7 +63,7 @@ def check(cover, sets, costs, limits):
 
 @pytest.mark.parametrize("kind", ["unicost", "whole", "real"])
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_bounds_and_optima_are_those_of_brute_force(seed, limits, kind):
     sets = random_problem(seed, max_size=9)
     costs = random_costs(seed, len(sets), kind)
@@ -83,7 +83,7 @@ def test_bounds_and_optima_are_those_of_brute_force(seed, limits, kind):
     assert local.lower_bound <= best * (1 + 1e-12) <= local.cost * (1 + 2e-12)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("options", [{"budget": 3}, {"share": 0.7}], ids=str)
 def test_shares_and_budgets_of_restricted_greedy(seed, options):
     rng = np.random.default_rng(seed)
@@ -164,17 +164,6 @@ def test_forgetting_a_restriction_refutes_its_bound():
 def test_what_a_method_cannot_do_is_refused_by_name(method, options, message):
     with pytest.raises(InvalidInputError, match=message):
         find_cover(pack(np.eye(4, dtype=bool)), method=method, **options)
-
-
-def test_units_of_cost_change_nothing():
-    sets = pack(blobs(8, radius=0.25, seed=1))
-    costs = np.random.default_rng(0).uniform(1, 3, 64)
-    one, two = (
-        minimum_cover(sets, costs=costs * f, include=[5], exclude=[9])
-        for f in (1.0, 2.0**-70)
-    )
-    assert one.sources.tolist() == two.sources.tolist()
-    assert one.lower_bound == two.lower_bound * 2.0**70
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (3, 3)])

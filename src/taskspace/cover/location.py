@@ -225,16 +225,6 @@ def begin_greedily(problem: Location) -> NDArray[np.int64]:
     return _grow(*problem.by_source, problem.caps, problem.budget)
 
 
-def most_wanted(wanted: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
-    """Return the sources that were wanted most, as many as the budget.
-
-    Args:
-        wanted: how much each source is wanted.
-        budget: how many.
-    """
-    return np.argsort(-wanted, kind="stable")[:budget]
-
-
 def swapped(
     problem: Location, sources: NDArray[np.int64], clock: Clock
 ) -> NDArray[np.int64]:

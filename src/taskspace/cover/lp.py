@@ -56,7 +56,6 @@ class PrimalDual:
         self.prices = np.zeros(sets.n_targets)
         self.lower = 0.0
         self.upper = np.inf
-        self.primal = self._z * self._scale
         self.n_iterations = 0
 
     def run(
@@ -117,7 +116,7 @@ class PrimalDual:
         if lower > self.lower:
             self.lower, self.prices = lower, y / load
         if upper < self.upper:
-            self.upper, self.primal = upper, x / least
+            self.upper = upper
         return upper - lower
 
     def _update_weight(self) -> None:

@@ -9,7 +9,6 @@ ends the search. So a search that closes in time gives the same answer on any ma
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,11 @@ from taskspace.cover.lp import PrimalDual, search_milp
 from taskspace.cover.part import budget_cover, share_cover
 from taskspace.cover.prices import (
     PriceBound,
-    cost_units,
     join_prices,
     polished_bound,
     quick_bound,
     run_loads,
+    useful_sources,
 )
 from taskspace.cover.problem import CoverProblem
 from taskspace.cover.reductions import Core, Reduced, components, reduce_problem
@@ -311,25 +310,18 @@ class CoreSearch:
         sets, costs = self.core.sets, self.core.costs
         return polished_bound(sets, costs, self.dual.prices, "primal-dual")
 
-    def useful_sources(self) -> NDArray[np.bool_]:
-        """Return sources that a cover better than the best so far may hold.
-
-        With feasible prices y, a cover that holds source s costs at least
-        sum(y) + c_s - load_s; if that is no improvement, s is not needed.
-        """
-        _, _, units, shift = self._polished()
-        sets, costs = self.core.sets, self.core.costs
-        reduced_cost = cost_units(costs, shift) - run_loads(sets, units)
+    def _useful_sources(self) -> NDArray[np.bool_]:
+        """Return sources that a cover better than the best so far may hold."""
         goal = self.best_cost - 1 if self.is_whole else self.best_cost
-        room = math.floor(goal * Fraction(2) ** shift) - int(units.sum())
-        return reduced_cost <= room
+        sets, costs = self.core.sets, self.core.costs
+        return useful_sources(sets, costs, self._polished(), goal)
 
     def _solve_exactly(self, k: int, clock: Clock, tell) -> None:
         growth = _GROWTH**k
-        useful = self.useful_sources()
+        useful = self._useful_sources()
         if useful.sum() > _MANY_SOURCES * self.core.sets.n_targets:
             self._search_promising(growth, clock, tell)
-            useful = self.useful_sources()
+            useful = self._useful_sources()
         rest = self.core.keep(useful)
         if not rest.sets.coverable.all():
             self.claim(self.best_cost)
@@ -347,18 +339,9 @@ class CoreSearch:
         """Search exactly through what no better cover can do without."""
         tell("exact search")
         incumbent, sets = self.best_cost, reduced.core.sets
-
-        def on_bound(bound: Exact) -> bool:
-            self.claim(min(bound + reduced.spent, incumbent))
-            tell("exact search")
-            return self.is_solved
-
+        goal = incumbent - reduced.spent
         answer = solve_exact(
-            sets,
-            reduced.core.costs,
-            clock=clock,
-            work=growth,
-            on_bound=on_bound,
+            sets, reduced.core.costs, clock=clock, work=growth, goal=goal
         )
         if answer.sources is not None and sets.union(answer.sources).all():
             self.offer(self.core.places(reduced.selection(answer.sources)))

@@ -56,11 +56,6 @@ class CoverMethod:
         return tuple(inspect.signature(self.find).parameters)[2:]
 
     @property
-    def has_curve(self) -> bool:
-        """Whether `coverage_curve` takes its name."""
-        return self.curve is not None
-
-    @property
     def needs_grid(self) -> bool:
         """Whether sources must be on a grid."""
         return "shape" in self.takes

@@ -3,9 +3,7 @@
 The smallest tolerance that a number of sources can meet is found with a proof.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,126 +22,38 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question
-from taskspace.sets import TargetSets, join, pack
+from taskspace.sets import TargetSets, pack
 
-BLOCK_CELLS = 2**21
-AT_ONCE = 16
-"""Tolerances of which sets are made in one pass over losses that are not in memory."""
 MAX_SETTLED_PAIRS = 10**6
 """Pairs of a source and a target up to which ties between covers are settled."""
 _FIRST_STAGES = N_ROUNDS + 1  # of work at each tolerance, before any gets more
 _TIE_STAGES = 3  # of work that settling ties may take at each tolerance
 
 
-class Losses:
-    """The losses of all sources at all targets, given block by block.
+def loss_matrix(losses: Any) -> NDArray[Any]:
+    """Return a loss matrix `(source, target)` of numbers, checked.
 
     Args:
-        data: a loss matrix `(source, target)`, xarray or NumPy; or a study or a
-            performance table, whose losses are computed as they are needed.
-        question: what is asked of a study; None beside a matrix.
+        losses: xarray or NumPy; it may hold infinities.
     """
-
-    def __init__(self, data: Any, question: Question | str | None = None):
-        self.matrix: NDArray[Any] | None = None
-        if isinstance(data, Study | xr.Dataset):
-            self._question = as_question(question, needs_bound=False)
-            self._table = self._question.table_of(data)
-            sizes = self._table.sizes
-            self.n_sources, self.n_targets = sizes["source"], sizes["target"]
-            return
-        if hasattr(data, "dims"):
-            if set(data.dims) != {"source", "target"}:
-                raise InvalidInputError(
-                    f"loss must have the dims (source, target), but got {data.dims}."
-                )
-            data = data.transpose("source", "target").values
-        self.matrix = np.asarray(data)
-        if self.matrix.ndim != 2 or self.matrix.dtype.kind not in "fiu":
+    if hasattr(losses, "dims"):
+        if set(losses.dims) != {"source", "target"}:
             raise InvalidInputError(
-                "loss must be a matrix of numbers (source, target), but got "
-                f"{self.matrix.dtype} of shape {self.matrix.shape}."
+                f"loss must have the dims (source, target), but got {losses.dims}."
             )
-        self.n_sources, self.n_targets = self.matrix.shape
-        if self.n_sources:
-            _ = self.best  # no NaN
-
-    def blocks(self) -> Iterator[NDArray[np.float64]]:
-        """Yield the rows, a stretch of sources at a time."""
-        if self.matrix is None:
-            yield from (block for _, block in self._question.blocks(self._table))
-            return
-        step = max(1, BLOCK_CELLS // max(1, self.n_targets))
-        for first in range(0, self.n_sources, step):
-            yield self.matrix[first : first + step]
-
-    @property
-    def best(self) -> NDArray[np.float64]:
-        """Least loss at each target."""
-        return self._ends[0]
-
-    @property
-    def single(self) -> float:
-        """The least tolerance at which one source serves all targets."""
-        return self._ends[1]
-
-    @cached_property
-    def _ends(self) -> tuple[NDArray[np.float64], float]:
-        best = np.full(self.n_targets, np.inf)
-        single = np.inf
-        for block in self.blocks():
-            np.minimum(best, block.min(0), out=best)
-            worst = block.max(1).min() if self.n_targets else -np.inf
-            single = min(single, float(worst))
-        if np.isnan(best).any():
-            n_nan = sum(int(np.isnan(block).sum()) for block in self.blocks())
-            raise InvalidInputError(
-                f"loss must hold no NaN, but got {n_nan}. A failed transfer is a loss "
-                "of inf."
-            )
-        return best, single
-
-
-class Thresholds:
-    """The tolerance sets at many tolerances, made when they are asked for.
-
-    As many are kept as fit into an eighth of the memory; several are made in one pass
-    where a pass is dear.
-
-    Args:
-        losses: the losses.
-        epsilons: the tolerances.
-    """
-
-    def __init__(self, losses: Losses, epsilons: NDArray[np.floating | np.integer]):
-        self._losses, self._epsilons = losses, epsilons
-        self._n_bytes = losses.n_sources * losses.n_targets // 8  # of one, as bits
-        self._kept: dict[int, TargetSets] = {}
-
-    def at(self, k: int, coming: Sequence[int] = ()) -> TargetSets:
-        """Return the sets at one tolerance.
-
-        Args:
-            k: its place.
-            coming: places that will be asked for next.
-        """
-        if k not in self._kept:
-            most = _memory.available() // 8 // max(1, self._n_bytes)
-            in_memory = self._losses.matrix is not None
-            n = 1 if in_memory else max(1, min(AT_ONCE, most))
-            self._make([k, *(c for c in coming if c not in self._kept)][:n])
-        return replace(self._kept[k])  # what is computed from it is not kept
-
-    def _make(self, places: Sequence[int]) -> None:
-        room = _memory.available() // 8 - len(places) * self._n_bytes
-        while self._kept and sum(sets.nbytes for sets in self._kept.values()) > room:
-            self._kept.pop(next(iter(self._kept)))
-        parts: dict[int, list[TargetSets]] = {k: [] for k in places}
-        for block in self._losses.blocks():
-            for k in places:
-                parts[k].append(pack(block <= self._epsilons[k]))
-        for k in places:
-            self._kept[k] = join(parts.pop(k), self._losses.n_targets)
+        losses = losses.transpose("source", "target").values
+    matrix = np.asarray(losses)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
+        raise InvalidInputError(
+            "loss must be a matrix of numbers (source, target), but got "
+            f"{matrix.dtype} of shape {matrix.shape}."
+        )
+    if np.isnan(matrix.min(initial=0)):
+        raise InvalidInputError(
+            f"loss must hold no NaN, but got {int(np.isnan(matrix).sum())}. A failed "
+            "transfer is a loss of inf."
+        )
+    return matrix
 
 
 # One search over tolerances: covers at some of them, and what follows at the others.
@@ -158,7 +68,7 @@ class ToleranceSearch:
     tolerance holds at every smaller one, as long as the same targets can be served.
 
     Args:
-        losses: the losses.
+        losses: loss matrix `(source, target)`.
         epsilons: the tolerances, ascending.
         include: sources that every cover must hold.
         exclude: sources that no cover may hold.
@@ -174,23 +84,32 @@ class ToleranceSearch:
 
     def __init__(
         self,
-        losses: Losses,
+        losses: NDArray[Any],
         epsilons: NDArray[np.floating | np.integer],
         *,
         include: ArrayLike = (),
         exclude: ArrayLike = (),
         seed: int = 0,
     ):
-        self.epsilons, self._seed = epsilons, seed
-        self._sets = Thresholds(losses, epsilons)
+        self.epsilons, self._seed, self._losses = epsilons, seed, losses
+        self._kept: dict[int, TargetSets] = {}
         self._limits: dict[str, Any] = {"include": include, "exclude": exclude}
-        best = np.sort(losses.best)
-        n_served = np.searchsorted(best, epsilons, side="right")
-        self.n_uncoverable = losses.n_targets - n_served
+        best = losses.min(0) if len(losses) else np.full(losses.shape[1], np.inf)
+        n_served = np.searchsorted(np.sort(best), epsilons, side="right")
+        self.n_uncoverable = losses.shape[1] - n_served
         self.lower = np.minimum(1, n_served)
-        self.upper = np.minimum(losses.n_sources, n_served)
+        self.upper = np.minimum(len(losses), n_served)
         self.lower_from = np.full(len(epsilons), -1)
         self.upper_from = np.full(len(epsilons), -1)
+
+    def _sets(self, k: int) -> TargetSets:
+        """Return the sets at one tolerance; an eighth of the memory keeps some."""
+        if k not in self._kept:
+            room = _memory.available() // 8
+            while self._kept and sum(s.nbytes for s in self._kept.values()) > room:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[k] = pack(self._losses <= self.epsilons[k])
+        return replace(self._kept[k])  # what is computed from it is not kept
 
     def largest(self, k: int) -> int:
         """Return how many targets the most useful source serves.
@@ -198,29 +117,25 @@ class ToleranceSearch:
         Args:
             k: number of the tolerance.
         """
-        return int(self._sets.at(k).sizes.max(initial=0))
+        return int(self._sets(k).sizes.max(initial=0))
 
-    def greedy(self, k: int, coming: Sequence[int] = ()) -> Cover:
+    def greedy(self, k: int) -> Cover:
         """Return greedy's cover at one tolerance, and learn from it.
 
         Args:
             k: number of the tolerance.
-            coming: tolerances that will be asked for next.
         """
-        return self.learn(k, greedy_cover(self._sets.at(k, coming), **self._limits))
+        return self.learn(k, greedy_cover(self._sets(k), **self._limits))
 
-    def minimum(
-        self, k: int, clock: Clock, n_stages: int, coming: Sequence[int] = ()
-    ) -> Cover:
+    def minimum(self, k: int, clock: Clock, n_stages: int) -> Cover:
         """Return the smallest cover found at one tolerance, and learn from it.
 
         Args:
             k: number of the tolerance.
             clock: whose time limit counts.
             n_stages: stages of counted work, see `full_cover`.
-            coming: tolerances that will be asked for next.
         """
-        instance = CoverProblem(self._sets.at(k, coming), **self._limits)
+        instance = CoverProblem(self._sets(k), **self._limits)
         cover = full_cover(instance, clock, seed=self._seed, n_stages=n_stages)
         return self.learn(k, cover)
 
@@ -361,11 +276,10 @@ def smallest_epsilon(
         The tolerance, or the interval in which it lies, and the selection.
     """
     clock, report = Clock(time_limit), progress or silent
-    losses = Losses(losses_of(problem, question))
-    wanted, unwanted = restrict(losses.n_sources, include, exclude)
+    matrix = np.asarray(loss_matrix(losses_of(problem, question)), np.float64)
+    wanted, unwanted = restrict(len(matrix), include, exclude)
     check_budget(budget, wanted, least=1)
     clock.restart()  # losses are there
-    matrix = np.asarray(losses.matrix, np.float64)
     usable = np.setdiff1d(np.arange(len(matrix)), unwanted)
     values = np.unique(matrix[usable])
     if budget == len(wanted):
@@ -374,7 +288,7 @@ def smallest_epsilon(
     least = matrix[usable].min(0, initial=np.inf).max(initial=-np.inf)
     values = values[(values >= least) & (values < np.inf)]  # −inf may be one
     search = ToleranceSearch(
-        losses, values, include=wanted, exclude=unwanted, seed=seed
+        matrix, values, include=wanted, exclude=unwanted, seed=seed
     )
     n_stages = _FIRST_STAGES if max_stages is None else min(_FIRST_STAGES, max_stages)
     covers: dict[int, Cover] = {}

@@ -315,7 +315,7 @@ def answer(
                 sets, method=method.name, shape=shape, time_limit=limit, seed=seed
             )
             sizes = None
-            if method.has_curve:
+            if method.curve:
                 curve = coverage_curve(
                     sets,
                     method=method.name,
