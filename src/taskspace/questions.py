@@ -44,7 +44,7 @@ ROUNDING_CELLS = 10_000_000
 
 @dataclass(frozen=True, init=False)
 class Question:
-    """What is asked: demands, their tolerances and the error; one value, one text.
+    """A question: demands, their tolerances and the error of the measured context.
 
     A source serves a target if it meets all demands. The loss is that of the first
     one, infinite where another is not met.
@@ -93,8 +93,8 @@ class Question:
         if all_of is not None:
             if epsilon is not None or also or not all_of:
                 raise InvalidInputError(
-                    "all_of=[...] names at least one question, and nothing else stands "
-                    "beside it but the error."
+                    "all_of needs at least one question and cannot be combined with "
+                    "other arguments except error."
                 )
             first, *also = map(as_question, all_of)
             error = first.error if first.error is not None else error

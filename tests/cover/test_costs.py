@@ -23,32 +23,18 @@ from taskspace.cover.exact import branch_and_bound
 from taskspace.cover.prices import coverage_limit, knapsack_bound
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
-from tests.cover.cover_problems import blobs, random_problem
+from tests.cover.cover_problems import (
+    blobs,
+    exact_cost,
+    least_cost,
+    random_problem,
+    selections,
+)
 
 
 @pytest.fixture(params=[63, 0], ids=["few sources", "branch and bound"])
 def any_search(request, monkeypatch):
     monkeypatch.setattr(exact, "_MAX_FEW", request.param)
-
-
-def exact_cost(costs, sources):
-    return sum((Fraction(float(costs[s])) for s in sources), Fraction(0))
-
-
-def selections(matrix):
-    """Every selection with what it serves; for few sources."""
-    for code in range(2 ** len(matrix)):
-        chosen = [s for s in range(len(matrix)) if code >> s & 1]
-        yield chosen, matrix[chosen].any(0)
-
-
-def least_cost(matrix, costs):
-    full = matrix.any(0)
-    return min(
-        exact_cost(costs, chosen)
-        for chosen, served in selections(matrix)
-        if (served == full).all()
-    )
 
 
 COSTS = {
@@ -231,7 +217,7 @@ def test_partial_covers_claim_what_is_true(kind):
         sets = pack(matrix)
         given = np.ones(7) if costs is None else costs
         total = weight_of(weights, np.ones(8, bool))
-        every = [(c, weight_of(weights, s)) for c, s in selections(matrix)]
+        every = [(c, weight_of(weights, matrix[c].any(0))) for c in selections(7)]
         for share in (0.3, 0.8, 1.0):
             cover = greedy_cover(sets, costs=costs, target_weights=weights, share=share)
             most = max(w for _, w in every)

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from taskspace.cover.verify import (
 from taskspace.errors import InvalidInputError
 from taskspace.questions import tolerance_sets
 from taskspace.sets import pack
+from tests.cover.cover_problems import selections
 
 N_QUICK, N_SLOW = 40, 3000
 
@@ -49,14 +49,6 @@ def random_case(rng):
     n_in, n_out = rng.integers(0, 2, 2) * (rng.random() < 0.3)
     include, exclude = order[:n_in], order[n_in : n_in + n_out]
     return matrix, costs, weights, include, exclude
-
-
-def selections(n, include, exclude, most):
-    free = [s for s in range(n) if s not in exclude]
-    for size in range(min(most, len(free)) + 1):
-        for chosen in combinations(free, size):
-            if set(include) <= set(chosen):
-                yield list(chosen)
 
 
 def served(matrix, weights, chosen):

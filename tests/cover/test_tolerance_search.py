@@ -1,7 +1,5 @@
 """What one tolerance says about the others, against every selection."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,16 +9,7 @@ from taskspace._util.clock import Clock
 from taskspace.cover import greedy_cover
 from taskspace.cover.tolerance import ToleranceSearch
 from taskspace.sets import pack
-
-
-def fewest(served):
-    """Fewest rows that serve all that can be served."""
-    wanted = served.any(0)
-    for size in range(len(served) + 1):
-        for rows in combinations(range(len(served)), size):
-            if (served[list(rows)].any(0) == wanted).all():
-                return size
-    raise AssertionError
+from tests.cover.cover_problems import least_cost
 
 
 @settings(max_examples=60, deadline=None)
@@ -30,7 +19,7 @@ def test_bounds_hold_at_every_tolerance_in_any_order(seed):
     loss = rng.integers(0, 6, (5, 7)).astype(float)
     loss[rng.random(loss.shape) < 0.1] = np.inf
     epsilons = np.arange(6.0)
-    best = [fewest(loss <= epsilon) for epsilon in epsilons]
+    best = [least_cost(loss <= epsilon) for epsilon in epsilons]
     search = ToleranceSearch(loss, epsilons)
     sizes = {}
     for k in rng.permutation(6).tolist():

@@ -1,4 +1,4 @@
-"""What people do without a cover method: sub-grids, and sources at random."""
+"""Baselines without a search: uniform sub-grids, and sources at random."""
 
 from collections.abc import Iterator, Sequence
 

@@ -282,7 +282,7 @@ class Cover:
 
     @property
     def scope(self) -> str:
-        """What must be said beside "proven": nothing for exact numbers."""
+        """What "proven" is limited to, in words; empty for exact numbers."""
         return "" if self.question is None else PROVENANCE_WORDS[self.provenance].scope
 
     @property
@@ -388,7 +388,7 @@ class Cover:
 
     @property
     def claim(self) -> str:
-        """What is known of the cover beside its size."""
+        """What is proven of the cover, in words."""
         scope = f" {self.scope}" if self.scope else ""
         if self.mean_loss is not None:
             mean = f"mean loss {self.mean_loss:.6g}"

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-# Methods are registered by importing their modules.
-from taskspace.cover import baselines, greedy, local, minimum  # noqa: F401
 from taskspace.cover.cover import html_view
 from taskspace.cover.problem import grid_shape, sets_of
 from taskspace.cover.registry import METHODS, find_cover
@@ -16,6 +14,11 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
+
+# Methods are registered by importing their modules, in this order.
+# isort: off
+from taskspace.cover import greedy, local, minimum, baselines  # noqa: F401
+# isort: on
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,6 @@ ends the search. So a search that closes in time gives the same answer on any ma
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -213,36 +212,24 @@ class CoreSearch:
         self.lower, self.kind = self.prices.value, self.prices.kind
         self.local = LocalSearch(core.sets, core.costs, seed=seed)
         self.dual = PrimalDual(core.sets, core.costs)
-        self._found: tuple[Exact | float, NDArray[np.int64]] = (
-            math.inf,
-            np.zeros(0, np.int64),
-        )
+        self.best = self.local.best  # indices into the core
+        self.best_cost = total_cost(core.costs, self.best)
 
-    def _best(self) -> tuple[Exact | float, NDArray[np.int64]]:
-        """Cost of the best cover, without rounding, and its sources."""
-        sources = self.local.best
-        cost = total_cost(self.core.costs, sources)
-        return (cost, sources) if cost <= self._found[0] else self._found
-
-    @property
-    def best(self) -> NDArray[np.int64]:
-        """Sources of the best cover, as indices into the core."""
-        return self._best()[1]
-
-    @property
-    def best_cost(self) -> Any:
-        """Cost of the best cover, without rounding."""
-        return self._best()[0]
-
-    def offer(self, sources: NDArray[np.int64]) -> None:
-        """Take a cover if it is the best.
+    def offer(self, sources: NDArray[np.int64], *, is_local: bool = False) -> None:
+        """Take a cover if it is the best; one of the local search also if it is equal.
 
         Args:
             sources: the cover, as indices into the core.
+            is_local: whether the local search found it.
         """
         cost = total_cost(self.core.costs, sources)
-        if cost < self._found[0]:
-            self._found = cost, sources
+        if cost < self.best_cost or (is_local and cost == self.best_cost):
+            self.best, self.best_cost = sources, cost
+
+    def _swap(self, clock: Clock, n_steps: int) -> None:
+        """Continue the local search."""
+        self.local.run(clock, max_steps=n_steps, target=float(self.lower))
+        self.offer(self.local.best, is_local=True)
 
     @property
     def is_solved(self) -> bool:
@@ -270,18 +257,13 @@ class CoreSearch:
         # Steps are cheap on small cores: make more of them there.
         steps = max(_FIRST_STEPS, min(10_000, _CHEAP_PAIRS * 500 // self._n_pairs))
         tell("local search")
-        if k and self._n_pairs <= _CHEAP_PAIRS:
-            self._begin_again(k)
-        self.local.run(clock, max_steps=steps << k, target=float(self.lower))
+        if k and self._n_pairs <= _CHEAP_PAIRS:  # leave where it is stuck
+            sets, costs = self.core.sets, self.core.costs
+            self.local = LocalSearch(sets, costs, seed=self.seed + k)
+        self._swap(clock, steps << k)
         if not self.is_solved and not self._is_lp_done():
             tell("lower bounds")
             self._raise_bound(clock, _FIRST_ITERATIONS << k)
-
-    def _begin_again(self, k: int) -> None:
-        """Leave the local search where it is stuck and begin another one."""
-        self.offer(self.local.best)
-        sets, costs = self.core.sets, self.core.costs
-        self.local = LocalSearch(sets, costs, seed=self.seed + k)
 
     def _is_lp_done(self) -> bool:
         """Whether even the exact LP value could not raise the bound.
@@ -332,8 +314,7 @@ class CoreSearch:
         if self.is_solved or clock.left <= 0:
             return
         tell("local search")
-        steps = _BESIDE_STEPS * growth
-        self.local.run(clock, max_steps=steps, target=float(self.lower))
+        self._swap(clock, _BESIDE_STEPS * growth)
 
     def _solve(self, reduced: Reduced, growth: int, clock: Clock, tell) -> None:
         """Search exactly through what no better cover can do without."""

@@ -46,7 +46,7 @@ Sources = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CoverProblem:
-    """What is to be covered: the targets of a study under a question, or given sets.
+    """A covering problem: the targets of a study under a question, or given sets.
 
     Args:
         data: a study, or the targets that each source serves.

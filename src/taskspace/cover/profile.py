@@ -74,7 +74,7 @@ class Profile(list[ProfilePoint]):
 
     @property
     def scope(self) -> str:
-        """What must be said beside "proven": nothing for exact numbers."""
+        """What "proven" is limited to, in words; empty for exact numbers."""
         return PROVENANCE_WORDS[self.provenance].scope
 
     def to_frame(self) -> "pd.DataFrame":

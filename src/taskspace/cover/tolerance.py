@@ -341,7 +341,7 @@ def _interval(
 def least_cover(
     cover: Cover, losses: ArrayLike, *, time_limit: float = 60.0, seed: int = 0
 ) -> Cover:
-    """Of the covers of this size, one whose largest loss is as small as it can be.
+    """Return a cover of the same size with the least largest loss that is found.
 
     Args:
         cover: of as many targets as can be served, of sources that all cost 1.
@@ -391,10 +391,9 @@ def settle_ties(
     time_limit: float,
     seed: int = 0,
 ) -> Cover:
-    """Return the cover of least worst loss among those of its size, in small tables.
+    """Return a cover of the same size with the least worst loss, in small tables.
 
-    A minimum cover is one of many, as a rule, and a person wants the one that leaves
-    least.
+    Most problems have many minimum covers.
 
     Args:
         cover: of the study, for the question.
@@ -417,7 +416,7 @@ def find_best_cover(
     seed: int = 0,
     **options: Any,
 ) -> Cover:
-    """Return a cover of a study; of minimum covers one of least worst loss.
+    """Return a cover of a study; among minimum covers, one of least worst loss.
 
     Args:
         problem: what is to be covered.
