@@ -186,13 +186,12 @@ class Question:
 
     def __str__(self) -> str:
         """Return the text, which `Question` reads to an equal question."""
-        said = [d.rule.demand(d.epsilon) + d._judge_word for d in self.demands]
+        said = [
+            d.rule.demand(d.epsilon) + " best" * (d.judge == "best")
+            for d in self.demands
+        ]
         error = "" if self.error is None else f" with {self.error.text}"
         return f"{' and '.join(said)}{error}"
-
-    @property
-    def _judge_word(self) -> str:
-        return "" if self.judge == "worst" else f" {self.judge}"
 
     @property
     def statement(self) -> str:
@@ -202,7 +201,9 @@ class Question:
             demand.rule.sentence(demand.epsilon) + by * (demand.judge == "best")
             for demand in self.demands
         ]
-        return f"{' and '.join(said)}{self._error_words}"
+        if self.error is not None:
+            said[-1] += f", where contexts are measured with {self.error.words}"
+        return " and ".join(said)
 
     @property
     def clause(self) -> str:
@@ -216,12 +217,6 @@ class Question:
         by = ", best policy" * (self.judge == "best")
         said = " and ".join(d.rule.short(d.epsilon) for d in self.demands)
         return f"{said}{by}{measured}"
-
-    @property
-    def _error_words(self) -> str:
-        if self.error is None:
-            return ""
-        return f", where contexts are measured with {self.error.words}"
 
     @property
     def key(self) -> str:
@@ -684,7 +679,7 @@ def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets
         epsilon: tolerance in units of the loss, `>= 0` (any number for `floor`).
 
     Returns:
-        The sets as packed bits.
+        The sets, as runs.
     """
     attrs = getattr(losses, "attrs", {})
     words = [attrs.get("criterion", "regret"), attrs.get("judge", "worst")]

@@ -17,7 +17,6 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from taskspace.cover import (
     Cover,
     CoverRefutedError,
-    complexity_profile,
     greedy_cover,
     least_mean,
     local_cover,
@@ -163,16 +162,6 @@ def test_no_proven_answer_depends_on_the_order(matrix, kind, seed):
     assert two.optimal
     assert two.lower_bound == pytest.approx(one.lower_bound, rel=1e-15)
     assert two.coverage == one.coverage
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.integers(0, 2**32 - 1))
-def test_profiles_are_least_cost(seed):
-    rng = np.random.default_rng(seed)
-    loss = rng.exponential(size=(7, 8))
-    for point in complexity_profile(loss, n_epsilons=6, time_limit=20):
-        best = least_cost(loss <= point.epsilon, np.ones(7))
-        assert point.lower == point.upper == best
 
 
 def highs_optimum(matrix, units):

@@ -78,15 +78,6 @@ def test_reductions_keep_the_optimum(kind):
     assert reduced_something
 
 
-def test_components_are_solved_apart():
-    block = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], bool)  # needs 2 of 3
-    matrix = np.kron(np.eye(4, dtype=bool), block)
-    parts = components(reduce_problem(Core.of(pack(matrix), np.ones(12))).core)
-    assert len(parts) == 4
-    cover = minimum_cover(pack(matrix))
-    assert (cover.size, cover.lower_bound, cover.optimal) == (8, 8, True)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_greedy_is_the_naive_greedy_index_for_index(kind):
     problems = [random_problem(seed) for seed in range(24)]

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from taskspace._util.clock import Clock
 from taskspace.cover.costs import Exact, total_cost, whole_multiples
 from taskspace.cover.lp import interruptible, solve_lp
-from taskspace.cover.prices import PriceBound, polished_bound, useful_sources
+from taskspace.cover.prices import polished_bound, useful_sources
 from taskspace.cover.reductions import Core, reduce_problem
 from taskspace.sets import TargetSets
 
@@ -265,11 +265,12 @@ def branch_and_bound(
             if spent < best_cost:
                 best, best_cost = np.array(sorted(taken), np.int64), spent
             continue
-        solved = _solve_lp(core, clock)
+        solved = solve_lp(core.sets, core.costs / core.costs.min(), clock, "highs-ds")
         if solved is None:  # out of time, or a failure of the LP solver
             heapq.heappush(heap, node)
             break
-        x, prices = solved
+        x = solved[0]
+        prices = polished_bound(core.sets, core.costs, solved[1], "lp")
         rounded = np.append(taken, core.sources[_round_up(core, x)]).astype(np.int64)
         if int(costs[rounded].sum()) < best_cost:
             best, best_cost = np.sort(rounded), int(costs[rounded].sum())
@@ -294,18 +295,6 @@ def branch_and_bound(
         return BranchResult(best, best_cost, True)
     bound = max(bound, min(best_cost, *(node.bound for node in heap)))
     return BranchResult(best, bound, bound >= best_cost)
-
-
-def _solve_lp(
-    core: Core, clock: Clock
-) -> tuple[NDArray[np.float64], PriceBound] | None:
-    """Return a solution of the covering LP, and the bound that its prices prove."""
-    costs = core.costs / core.costs.min()
-    solved = solve_lp(core.sets, costs, clock, "highs-ds")
-    if solved is None:
-        return None
-    x, prices = solved
-    return x, polished_bound(core.sets, core.costs, prices, "lp")
 
 
 def _round_up(core: Core, x: NDArray[np.float64]) -> NDArray[np.int64]:
