@@ -11,7 +11,7 @@ import taskspace as ts
 from taskspace.certificates.boxes.enclosures import AllOf, Boxes, enclosure_for
 from taskspace.cli import app
 from taskspace.cover.cover import unmet_targets
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController
 from taskspace.systems import ContextAxis, LinearFamily, Pi
 from taskspace.systems.linear.measures import MEASURES
@@ -247,8 +247,3 @@ c = [0.5, 4.0, 6]
     demand = ["--ask", "ratio <= 10 % and decay_rate >= 1.5"]
     again = runner.invoke(app, [*asked, *demand])
     assert json.loads(again.stdout)["ask"].endswith("decay_rate >= 1.5")
-    text = runner.invoke(app, ["cover", out, *demand])
-    assert text.exit_code == 0, text.output
-    bad = runner.invoke(app, [*asked, "--ask", "ratio <= 10 % and margin is good"])
-    assert isinstance(bad.exception, UnknownNameError)
-    assert "disk_margin" in str(bad.exception)

@@ -44,7 +44,6 @@ SEARCHES = {
     "steiner triples": lambda: claims(
         minimum_cover(read_set_cover(DATA / "sts27.txt")[0], time_limit=60)
     ),
-    "blobs": lambda: claims(minimum_cover(pack(blobs(20)), time_limit=60)),
     "a share": lambda: claims(minimum_cover(pack(blobs(16)), share=0.9, time_limit=60)),
     "a mean": lambda: claims(least_mean(scores(40, 80), 4, time_limit=60)),
     "a budget": lambda: claims(ts.smallest_epsilon(scores(30, 60), 6).cover),
