@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from taskspace.cover import minimum_cover
-from taskspace.cover.solvers import interruptible
+from taskspace.cover.lp import interruptible
 from taskspace.sets import pack
 
 CODES = {"SIGINT": 130, "SIGTERM": 143}

@@ -13,12 +13,11 @@ from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
 from taskspace.certificates.boxes.search import SLACKS, counted_cover
 from taskspace.cover import Cover, settle_ties
-from taskspace.cover.thresholds import Losses, Thresholds
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.sets import TargetSets
+from taskspace.sets import TargetSets, join, pack
 from taskspace.spaces import Grid, Points
 from taskspace.systems.base import Provenance
 
@@ -89,10 +88,13 @@ class Case:
         if self.study.n_sources * self.study.n_targets > MAX_PAIRS:
             return [self.question.sets(self.table)]
         epsilon = self.question.epsilon
-        epsilons = np.array([epsilon, *(epsilon - t * abs(epsilon) for t in SLACKS)])
-        made = Thresholds(Losses(self.table, self.question), epsilons)
-        places = range(len(epsilons))
-        return [made.at(k, places[k + 1 :]) for k in places]
+        epsilons = [epsilon, *(epsilon - t * abs(epsilon) for t in SLACKS)]
+        blocks = [
+            [pack(block <= e) for e in epsilons]
+            for _, block in self.question.blocks(self.table)
+        ]
+        n_targets = self.study.n_targets
+        return [join(parts, n_targets) for parts in zip(*blocks, strict=True)]
 
     @cached_property
     def cover(self) -> Cover:

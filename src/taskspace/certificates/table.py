@@ -17,8 +17,8 @@ from taskspace.certificates.statements import (
 )
 from taskspace.cover import lower_bounds
 from taskspace.cover.cover import assigned_errors, no_reference_words
+from taskspace.measured import coarse_sentence
 from taskspace.questions import Question
-from taskspace.sets.erosion import coarse_sentence
 from taskspace.systems.base import PROVENANCE_WORDS
 
 # Losses and evaluations of J err by this share of the scores, far above rounding.

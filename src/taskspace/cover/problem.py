@@ -27,11 +27,10 @@ from taskspace.cover.costs import (
 from taskspace.cover.cover import Cover, assign, names_of
 from taskspace.cover.reductions import Core
 from taskspace.errors import InvalidInputError
+from taskspace.measured import coarse_sentence
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
 from taskspace.sets import TargetSets
-from taskspace.sets.erosion import coarse_sentence
-from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = [
     "CoverProblem",
@@ -47,7 +46,7 @@ Sources = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CoverProblem:
-    """What is to be covered: the targets of a study under a question, or given sets.
+    """A covering problem: the targets of a study under a question, or given sets.
 
     Args:
         data: a study, or the targets that each source serves.
@@ -117,8 +116,7 @@ class CoverProblem:
     def notes(self) -> list[str]:
         """What a person should know before any number."""
         coarse = coarse_sentence(self.question.error, self.study.targets)
-        level = level_sentence(self.study, self.question)
-        return [*self.study.notes, *filter(None, [coarse, level])]
+        return [*self.study.notes, *([coarse] if coarse else [])]
 
     # --- sources ------------------------------------------------------------------
 
@@ -398,34 +396,3 @@ def check_budget(budget: int, include: Sources, *, least: int) -> None:
             f"budget >= {least} must hold and include must fit into it, but got "
             f"budget={budget} and {len(include)} sources that must be in."
         )
-
-
-def level_sentence(study: Study, question: Question) -> str:
-    """Return a sentence if every policy, or no policy, can reach a level that is asked.
-
-    Args:
-        study: whose system may know the least and the largest return of an episode.
-        question: what is asked.
-    """
-    system, targets = study.system, study.targets
-    if not isinstance(system, EpisodicSystem) or targets is None:
-        return ""
-    bounds = system.return_bounds(system.contexts(targets))
-    if bounds is None:
-        return ""
-    for demand in question.demands:
-        is_level = demand.rule.is_absolute and demand.measure == "performance"
-        if not is_level or demand.epsilon is None:
-            continue
-        level, low, high = -demand.epsilon, bounds[:, 0].min(), bounds[:, 1].max()
-        if level > high:
-            return (
-                f"No policy can reach {demand}: the return of an episode is at most "
-                f"{high:g}."
-            )
-        if level <= low:
-            return (
-                f"Every policy reaches {demand}: the return of an episode is at least "
-                f"{low:g}."
-            )
-    return ""

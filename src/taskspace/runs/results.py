@@ -15,8 +15,7 @@ import xarray as xr
 from taskspace._util.decimals import decimal_text
 from taskspace._util.files import plain, read_record, read_sealed, write_sealed
 from taskspace.cover.cover import Cover, no_reference_words
-from taskspace.cover.curve import coverage_curve
-from taskspace.cover.methods import METHODS, find_cover
+from taskspace.cover.methods import METHODS, coverage_curve, find_cover
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.performance.table import provenance_of, source_space
 from taskspace.progress import Progress, silent
@@ -273,8 +272,6 @@ def _size(cover: Cover) -> str:
         if error is None or np.isnan(error):
             return f"{mean:.0f}"
         return f"{mean:.0f} ± " + (f"{error:.2g}" if error < 10 else f"{error:.0f}")
-    if cover.subgrid is not None:
-        return f"{cover.size} ({' × '.join(map(str, cover.subgrid))})"
     return str(cover.size)
 
 
@@ -318,7 +315,7 @@ def answer(
                 sets, method=method.name, shape=shape, time_limit=limit, seed=seed
             )
             sizes = None
-            if method.has_curve:
+            if method.curve:
                 curve = coverage_curve(
                     sets,
                     method=method.name,

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import taskspace as ts
 from taskspace.cover.profile import round_epsilons, round_numbers
-from taskspace.cover.thresholds import Losses
 from taskspace.show.figures.map import axes_of
 from taskspace.show.figures.transfer import seriation
 from taskspace.show.page.data import ranks
@@ -155,7 +154,7 @@ def test_a_step_says_that_the_time_limit_ended_its_search():
 def test_slider_holds_what_was_asked_and_the_ends():
     rng = np.random.default_rng(1)
     losses = rng.uniform(0, 3, (20, 30))
-    steps = round_epsilons(Losses(losses), [0.123])
+    steps = round_epsilons(losses, [0.123])
     assert 0.123 in steps
     assert steps[0] <= losses.min(0).max()
     assert steps[-1] >= losses.max(1).min()
@@ -164,7 +163,7 @@ def test_slider_holds_what_was_asked_and_the_ends():
 
 def test_slider_without_a_source_for_all():
     losses = np.array([[0.0, np.inf], [np.inf, 2.0]])
-    steps = round_epsilons(Losses(losses), [1.0])
+    steps = round_epsilons(losses, [1.0])
     assert np.isfinite(steps).all()
 
 

@@ -19,8 +19,7 @@ from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
 from taskspace._util.threads import over_rows
 from taskspace.certificates.boxes.boxes import Bounds, Boxes, Enclosure
-from taskspace.measured import ErrorBounds
-from taskspace.sets.erosion import Windows
+from taskspace.measured import ErrorBounds, Windows
 
 # Pieces of a paving: on each axis that varies to begin with, and at most in all.
 FIRST_PIECES = {0: 1, 1: 128, 2: 12, 3: 6}

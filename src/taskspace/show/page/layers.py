@@ -18,7 +18,7 @@ from taskspace.cover import Cover
 from taskspace.cover.cover import assign_rows
 from taskspace.cover.minimum import N_ROUNDS
 from taskspace.cover.profile import round_epsilons
-from taskspace.cover.thresholds import Losses, ToleranceSearch
+from taskspace.cover.tolerance import ToleranceSearch
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 
@@ -110,7 +110,7 @@ def layer_key(question: Question) -> str:
         question: what is asked.
     """
     error = question.error
-    return question.key if error is None else f"{question.key}@{error.typed}"
+    return question.key + (f"@{error.text}".replace(" ", "") if error else "")
 
 
 def make_layer(
@@ -139,7 +139,7 @@ def make_layer(
     asked = list(dict.fromkeys([*stored, *(epsilon for epsilon, _ in covers)]))
     if epsilons is None:
         steps = round_epsilons(
-            Losses(losses),
+            losses,
             asked,
             n_epsilons=n_steps,
             allow_negative=question.rule.allows_negative_epsilon,
@@ -151,7 +151,7 @@ def make_layer(
     layer = Layer(question.at(float(steps[0])), [], first, losses, start)
     # Steps are small integers, so they are compared faster than the losses.
     numbers = np.arange(len(steps), dtype=first.dtype)
-    search = ToleranceSearch(Losses(first), numbers)
+    search = ToleranceSearch(first, numbers)
     clock = Clock(time_limit)
     for number, epsilon in enumerate(steps.tolist()):
         progress(layer.key, number, len(steps), f"ε = {epsilon:g}")

@@ -15,9 +15,12 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util import cache as cache  # before kernels are compiled or loaded
 from taskspace._util import memory as _memory
 from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
+
+__all__ = ["LossRow", "TargetSets", "pack"]
 
 LossRow = Callable[[int], NDArray[np.floating]]
 """The losses of one source at every target."""
