@@ -12,8 +12,12 @@ from taskspace.certificates import (
     certified_cover,
     certifier,
     certify,
+    check_balls,
+    enclosure_for,
+    rate_bounds,
 )
 from taskspace.certificates.lipschitz import axis_values
+from taskspace.certificates.paper import default_radius
 from taskspace.errors import InvalidInputError, UnknownNameError
 from tests.certificates.worlds import (
     MSD,
@@ -267,7 +271,12 @@ def test_inner_balls_hold_in_the_box_of_the_targets(sources):
     home = MSD.home_performance(policies, contexts)
     rng = np.random.default_rng(0)
     worst = -np.inf
-    for s, radius in enumerate(result.balls.inner):
+    rows, r = MSD.contexts(targets), default_radius(targets)
+    bounds = enclosure_for(MSD, policies, contexts, question)
+    exact = rate_bounds(bounds, rows, r, contexts)
+    balls, inner = check_balls(table, 0.2, radius=r, upper_rate=exact)
+    assert inner == result["inner balls"]
+    for s, radius in enumerate(balls.inner):
         angle, reach = rng.random(2000) * 2 * np.pi, radius * np.sqrt(rng.random(2000))
         around = np.repeat(contexts[s : s + 1], 2000, axis=0)
         around[:, 0] += reach * np.cos(angle)

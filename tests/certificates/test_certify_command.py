@@ -41,8 +41,6 @@ def test_figures_hold_what_is_certified(msd, tmp_path):
     _, drawn = (np.asarray(c.get_offsets()) for c in figure.axes[0].collections)
     served = ts.loss(table, ts.Question("signed", epsilon=0.0)).values[55] <= 0.5
     np.testing.assert_array_equal(drawn, SPACE.points[served])
-    apart = np.linalg.norm(SPACE.points - SPACE.points[55], axis=1)
-    assert served[apart <= result.balls.inner[55]].all()
     files = save_certificate_figures(result, study, tmp_path / "figures")
     assert [file.name for file in files] == [
         "certified-boxes.png",

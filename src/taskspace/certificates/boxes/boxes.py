@@ -84,6 +84,20 @@ class Boxes:
         )
 
     @classmethod
+    def evenly(cls, low: Array, high: Array, n: int) -> "Boxes":
+        """Return the cells of a box, cut evenly along each axis that has a width.
+
+        Args:
+            low: lower corner of the box.
+            high: upper corner.
+            n: cells on each such axis.
+        """
+        ends = zip(low, high, strict=True)
+        return cls.from_edges(
+            [np.linspace(a, b, n + 1) if b > a else np.array([a]) for a, b in ends]
+        )
+
+    @classmethod
     def points(cls, contexts: Array) -> "Boxes":
         """Return boxes that hold one context each.
 
