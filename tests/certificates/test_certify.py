@@ -16,8 +16,8 @@ from taskspace.certificates import (
     enclosure_for,
     rate_bounds,
 )
-from taskspace.certificates.lipschitz import axis_values
 from taskspace.certificates.paper import default_radius
+from taskspace.certificates.table import axis_values
 from taskspace.errors import InvalidInputError, UnknownNameError
 from tests.certificates.worlds import (
     MSD,
@@ -55,7 +55,6 @@ def test_everything_is_there_and_plain(msd):
     names = [c.name for c in result.certificates]
     for name in (
         "grid cover",
-        "cover: lp",
         "loss rates",
         "grid cover, between nodes",
         "continuum cover",
@@ -219,7 +218,6 @@ def test_what_is_sampled_or_given_is_never_a_proof(provenance, rates):
         word = {"sampled": "estimated", "given": "given"}[provenance]
         assert f"on the {word} table" in other["grid cover"].why
         assert other["grid cover"].scope == f"the {word} table"
-        assert f"on the {word} table" in other["cover: lp"].why
     assert rates is None or "estimate" in other["continuum cover"].why
 
 

@@ -101,7 +101,6 @@ def test_command_prints_for_people(run, tmp_path):
     assert result.exit_code == 0, result.output
     text = " ".join(result.stdout.split())
     assert "not only the grid, is within 1.5 of optimal, by whichever policy" in text
-    assert "cover: lp" not in text
     assert "more that bound less or do not apply: --format json." in text
     # Brackets of a sentence are no markup.
     assert "E[x0 x0ᵀ] = the identity" in text.replace("│", "")

@@ -21,7 +21,6 @@ from .draws import share_bound as share_bound
 from .fresh import BettingTests as BettingTests
 from .fresh import FreshCheck as FreshCheck
 from .fresh import check_on_fresh_episodes as check_on_fresh_episodes
-from .lipschitz import margin_rule as margin_rule
 from .paper import LossRates as LossRates
 from .paper import check_balls as check_balls
 from .paper import inner_radius as inner_radius
@@ -39,3 +38,4 @@ from .statements import Bound as Bound
 from .statements import Certificate as Certificate
 from .statements import check_consistent as check_consistent
 from .statements import claim as claim
+from .table import margin_rule as margin_rule

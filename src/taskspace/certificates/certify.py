@@ -15,10 +15,9 @@ from taskspace.certificates.boxes.enclosures import Enclosure
 from taskspace.certificates.case import Case
 from taskspace.certificates.draws import certify_share
 from taskspace.certificates.fresh import FreshCheck, certify_fresh
-from taskspace.certificates.lipschitz import check_given_rates
 from taskspace.certificates.paper import certify_geometry
 from taskspace.certificates.statements import Certificate, check_consistent
-from taskspace.certificates.table import certify_bounds, certify_grid
+from taskspace.certificates.table import certify_grid, check_given_rates
 from taskspace.cover import Cover
 from taskspace.cover.cover import html_view
 from taskspace.performance.study import Study, as_study
@@ -74,7 +73,6 @@ Certifier = Callable[[Case], list[Certificate]]
 
 CERTIFIERS: dict[str, Certifier] = {
     "grid cover": certify_grid,
-    "cover bounds": certify_bounds,
     "loss rates": certify_geometry,
     "continuum": certify_continuum,
     "fresh episodes": certify_fresh,
