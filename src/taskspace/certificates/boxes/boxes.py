@@ -200,7 +200,7 @@ class Enclosure(ABC):
     pairs help the search among many sources, bounds on slopes prove loss rates.
     """
 
-    kind: CertificateKind
+    kind: CertificateKind = "proof"
     """`"proof"` or `"estimate"`: what a certificate made with it may be called."""
     basis: str
     """What the bounds rest on, for the certificate's `why`."""
