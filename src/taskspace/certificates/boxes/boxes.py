@@ -22,8 +22,6 @@ from taskspace.systems.base import System
 
 Bounds = tuple[Array, Array]
 """Low and high bounds."""
-MAX_IDLE = 8
-"""Bounds that are made per one that was asked for, at most, to make all at once."""
 
 
 class NoEnclosureError(InvalidInputError):
@@ -260,15 +258,9 @@ class Enclosure(ABC):
             sources: whose, one per box.
             epsilon: as for `bounds`.
         """
-        first, box = boxes.distinct()
-        which, source = np.unique(sources, return_inverse=True)
-        source = source.reshape(-1)
-        if len(first) * len(which) <= MAX_IDLE * len(boxes):
-            low, high = self.bounds(boxes[first], which, epsilon=epsilon)
-            return low[source, box], high[source, box]
-        low, high = np.empty(len(boxes)), np.empty(len(boxes))
-        for number, one in enumerate(which):
-            own = np.flatnonzero(source == number)
+        low, high = np.empty((2, len(boxes)))
+        for one in np.unique(sources):
+            own = np.flatnonzero(sources == one)
             rows = self.bounds(boxes[own], [one], epsilon=epsilon)
             low[own], high[own] = rows[0][0], rows[1][0]
         return low, high
