@@ -41,8 +41,6 @@ def test_figures_hold_what_is_certified(msd, tmp_path):
     _, drawn = (np.asarray(c.get_offsets()) for c in figure.axes[0].collections)
     served = ts.loss(table, ts.Question("signed", epsilon=0.0)).values[55] <= 0.5
     np.testing.assert_array_equal(drawn, SPACE.points[served])
-    apart = np.linalg.norm(SPACE.points - SPACE.points[55], axis=1)
-    assert served[apart <= result.balls.inner[55]].all()
     files = save_certificate_figures(result, study, tmp_path / "figures")
     assert [file.name for file in files] == [
         "certified-boxes.png",
@@ -103,8 +101,6 @@ def test_command_prints_for_people(run, tmp_path):
     assert result.exit_code == 0, result.output
     text = " ".join(result.stdout.split())
     assert "not only the grid, is within 1.5 of optimal, by whichever policy" in text
-    assert "cover: lp" not in text
-    assert "more that bound less or do not apply: --format json." in text
     # Brackets of a sentence are no markup.
     assert "E[x0 x0ᵀ] = the identity" in text.replace("│", "")
     assert "with E = the" not in text
@@ -112,13 +108,14 @@ def test_command_prints_for_people(run, tmp_path):
 
 
 def test_exit_code_3_where_no_proof_was_reached(run):
-    words = [str(run), "--ask", "regret <= 0.01", "--time-limit", "1"]
+    words = [str(run), "--ask", "ratio <= 1 %", "--time-limit", "1"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 3, result.output
     text = " ".join(result.stdout.split())
     assert "continuum cover proof, does not hold" in text
     assert "is refuted" in text
     assert "% is open" in text
+    assert "1 more that bound less or do not apply: --format json." in text
     help_text = CliRunner().invoke(app, ["--help"]).output
     assert "Exit code 3" in " ".join(help_text.split())
 

@@ -34,7 +34,6 @@ class Case:
     Args:
         clock: of the whole command.
         found: what certifiers leave for those after them and for the result.
-        rate_check: how the given Lipschitz constants were compared with the table.
     """
 
     study: Study
@@ -51,7 +50,6 @@ class Case:
     progress: Progress = silent
     clock: Clock = field(default_factory=Clock)
     found: dict[str, Any] = field(default_factory=dict)
-    rate_check: str = ""
 
     def __post_init__(self):
         check_confidence(self.confidence)

@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from taskspace.certificates.certify import CertifyResult
-from taskspace.certificates.rates import contexts_of
+from taskspace.certificates.paper import contexts_of
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question

@@ -1,4 +1,10 @@
-r"""The paper's balls and volumes, each under the conditions that hold.
+r"""What the paper states of loss rates, balls and volumes, where it holds.
+
+**Loss rates** (Definition 4): $L^r(\theta) = \max_{\pi, \tilde\theta} \frac{J(\theta,
+\pi) - J(\tilde\theta, \pi)}{\|\theta - \tilde\theta\|}$ over $0 < \|\theta -
+\tilde\theta\| \le r$, and $M^r$ the minimum. `loss_rates` takes them over the targets
+of a table: exact for those targets, an estimate between them. `rate_bounds` is a number
+that $L^r$ certainly does not exceed on the continuum.
 
 **Balls**: Lemma 1 with two repairs (docs/theory.md, "Balls"). Rates over $B_r$ say
 nothing beyond r, so the inner radius is $\min(r, \epsilon / L^r)$, or r where
@@ -11,6 +17,7 @@ many balls as cover the box suffice (docs/theory.md, "Volume bounds").
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -19,15 +26,8 @@ from scipy.spatial.distance import cdist
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace.certificates.boxes.enclosures import find_enclosure
+from taskspace.certificates.boxes.enclosures import Boxes, Enclosure, find_enclosure
 from taskspace.certificates.case import Case
-from taskspace.certificates.rates import (
-    LossRates,
-    contexts_of,
-    default_radius,
-    loss_rates,
-    rate_bounds,
-)
 from taskspace.certificates.statements import (
     Bound,
     Certificate,
@@ -36,16 +36,167 @@ from taskspace.certificates.statements import (
     on_table,
 )
 from taskspace.errors import InvalidInputError
-from taskspace.performance import family_rows, row_blocks
+from taskspace.performance import family_rows, row_blocks, source_space, target_space
+from taskspace.performance.table import provenance_of
 from taskspace.questions import Question
-from taskspace.systems.base import PROVENANCE_WORDS
+from taskspace.spaces import Grid, Points, Space
+from taskspace.systems.base import PROVENANCE_WORDS, Provenance
 
+# Pieces on each axis into which a ball is cut to bound the slope on it.
+PIECES = 8
 # Radii are cut by this share, so that rounding cannot let a ball reach too far.
 SHRINK = 1 - 1e-12
 # Rigorous loss rates take some milliseconds per source; beyond this many, the table's.
 MAX_RATE_SOURCES = 1000
 # For them, also when time is up.
 LEAST_SECONDS = 2.0
+
+
+# --- loss rates -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LossRates:
+    """Loss rates of every source.
+
+    Args:
+        radius: r.
+        upper: $L^r$ of each source; −inf where no other target is within r.
+        lower: $M^r$ of each source; +inf where no other target is within r, NaN
+            where the table does not hold what it takes (`judge="best"`).
+        n_neighbours: other targets within r of each source.
+        provenance: where the numbers of the table come from.
+    """
+
+    radius: float
+    upper: Array
+    lower: Array
+    n_neighbours: NDArray[np.int64]
+    provenance: Provenance = "given"
+
+
+def loss_rates(
+    table: xr.Dataset, radius: float, clock: Clock | None = None
+) -> LossRates:
+    """Return loss rates of every source over the targets of a table.
+
+    Args:
+        table: a performance table with contexts and scores at home.
+        radius: r > 0, Euclidean distance between contexts.
+        clock: when to give up; some rows are always done.
+    """
+    if not radius > 0:
+        raise InvalidInputError(f"radius > 0 must hold, but got radius={radius}.")
+    sources, targets = contexts_of(table)
+    upper = np.full(sources.size, -np.inf)
+    lower = np.full(sources.size, np.inf)
+    count = np.zeros(sources.size, np.int64)
+    has_lower = "gap_best" in table or "performance" in table
+    for number, rows in enumerate(row_blocks(table)):
+        if number and clock is not None and clock.left <= 0:
+            raise InvalidInputError(
+                f"Time was up before the loss rates of {sources.size:,} sources were "
+                "known: a larger time limit gives them."
+            )
+        distance = cdist(sources.points[rows], targets.points)
+        near = (distance > 0) & (distance <= radius)
+        count[rows] = near.sum(1)
+        distance = np.where(near, distance, 1.0)
+        gap = family_rows(table, "gap_worst", rows) / distance
+        upper[rows] = np.where(near, gap, -np.inf).max(1)
+        if has_lower:
+            gap = family_rows(table, "gap_best", rows) / distance
+            lower[rows] = np.where(near, gap, np.inf).min(1)
+    if not has_lower:
+        lower[:] = np.nan
+    return LossRates(float(radius), upper, lower, count, provenance_of(table))
+
+
+def contexts_of(table: xr.Dataset) -> tuple[Grid | Points, Grid | Points]:
+    """Return contexts of both sides of a table, or a sentence about which is missing.
+
+    Args:
+        table: a performance table.
+    """
+    sources, targets = source_space(table), target_space(table)
+    if sources is None or targets is None or sources.names != targets.names:
+        sides = {"sources": sources, "targets": targets}
+        clauses = [
+            f"{side} have {'none' if space is None else ', '.join(space.names)}"
+            for side, space in sides.items()
+        ]
+        raise InvalidInputError(
+            "Distances need the contexts of sources and targets, on the same axes, but "
+            f"{' and '.join(clauses)}. Give the contexts with the matrix."
+        )
+    return sources, targets
+
+
+def default_radius(targets: Space) -> float:
+    """Return the r of loss rates where none is given: a tenth of the diameter.
+
+    Args:
+        targets: contexts; r is at least one and a half of their largest steps.
+    """
+    widths = np.ptp(targets.points, axis=0)
+    steps = [np.diff(np.unique(column)).max(initial=0.0) for column in targets.points.T]
+    radius = max(0.1 * float(np.linalg.norm(widths)), 1.5 * max(steps))
+    return radius if radius > 0 else 1.0  # a single context has no neighbour
+
+
+def rate_bounds(
+    enclosure: Enclosure,
+    targets: Array,
+    radius: float,
+    sources: Array,
+    *,
+    clock: Clock | None = None,
+) -> Array | None:
+    """Bound $L^r$ from above on the whole box of the targets, for certain.
+
+    On a convex set no slope between two points exceeds the largest gradient, and
+    that is bounded by the enclosure on pieces of the ball around each source.
+
+    Args:
+        enclosure: bounds of the criterion `signed` or `cost`.
+        targets: full context rows, whose box is meant.
+        radius: r > 0.
+        sources: full context rows of the enclosure's sources.
+        clock: when to give up.
+
+    Returns:
+        One bound per source, infinite where a policy may be unstable on the ball;
+        None if the enclosure has no bounds on slopes, or time is up.
+    """
+    if enclosure.question.rule.compares_with_best:
+        raise InvalidInputError(
+            "Loss rates are slopes of J: the enclosure must be for 'signed' or "
+            f"'cost', but is for {enclosure.question.criterion!r}."
+        )
+    low, high = targets.min(0), targets.max(0)
+    # An axis that only the sources vary is part of the way to them.
+    live = np.minimum(low, sources.min(0)) < np.maximum(high, sources.max(0))
+    reach = np.where(live, np.nextafter(radius, np.inf), 0.0)
+    bounds = np.zeros(len(sources))
+    for i, source in enumerate(sources):
+        if clock is not None and clock.left <= 0:
+            return None
+        # The ball's part of the box, and the source itself, inside the box or not:
+        # its hull is convex.
+        below = np.nextafter(source - reach, -np.inf)
+        above = np.nextafter(source + reach, np.inf)
+        start = np.minimum(source, np.maximum(low, below))
+        stop = np.maximum(source, np.minimum(high, above))
+        pieces = Boxes.evenly(start, stop, PIECES)
+        nearest = np.clip(source, pieces.low, pieces.high)
+        # 1e-9 is far above what the distance loses to rounding.
+        inside = np.linalg.norm(nearest - source, axis=1) <= radius * (1 + 1e-9)
+        slopes = enclosure.slope_bounds(pieces[inside], [i])
+        if slopes is None:
+            return None
+        # 1e-12 is far above what the squares and the root lose to rounding.
+        bounds[i] = np.sqrt((slopes[0][:, live] ** 2).sum(1)).max() * (1 + 1e-12)
+    return bounds
 
 
 # --- balls ----------------------------------------------------------------------------
@@ -85,8 +236,7 @@ def outer_radius(lower_rate: ArrayLike, epsilon: float) -> Array:
         return np.where(rate > 0, epsilon / rate, np.inf) / SHRINK
 
 
-@dataclass(frozen=True, eq=False)
-class Balls:
+class Balls(NamedTuple):
     """Inner and outer radius of every source.
 
     Args:
@@ -148,7 +298,6 @@ def check_balls(
         n_captured += int((ball & served).sum())
         n_violations += int((ball & ~served).sum())
         is_global[rows] &= ~(served & (distance > radius)).any(1)
-    balls = Balls(inner, outer, is_global, rates)
     provenance, is_given = rates.provenance, upper_rate is not None
     kind: CertificateKind = claim(provenance, rigorous=is_given)
     scope = PROVENANCE_WORDS[provenance].table
@@ -177,7 +326,8 @@ def check_balls(
         "n_sources": len(inner),
     }
     holds = n_violations == 0 and kind != "vacuous"
-    return balls, Certificate("inner balls", holds, kind, why, values, scope)
+    certificate = Certificate("inner balls", holds, kind, why, values, scope)
+    return Balls(inner, outer, is_global, rates), certificate
 
 
 # --- volumes --------------------------------------------------------------------------
@@ -193,51 +343,35 @@ def ball_volume(n_dims: int, radius: float) -> float:
     return math.pi ** (n_dims / 2) / math.gamma(n_dims / 2 + 1) * radius**n_dims
 
 
-def inflated_box_volume(widths: ArrayLike, radius: float) -> float:
-    r"""Return volume of a box enlarged by a ball, by Steiner's formula.
-
-    $\sum_j e_{d-j}(w) v_j s^j$, with $e$ the elementary symmetric polynomials of the
-    widths and $v_j$ the volume of the unit ball in j dimensions.
-
-    Args:
-        widths: of the box; zeros do not count.
-        radius: s of the ball.
-    """
-    w = _live(widths, radius)
-    # np.poly of −w has the elementary symmetric polynomials as its coefficients.
-    symmetric = np.atleast_1d(np.poly(-w))
-    d = len(w)
-    return sum(symmetric[d - j] * ball_volume(j, radius) for j in range(d + 1))
-
-
 def packing_count(widths: ArrayLike, radius: float) -> int:
     r"""Return size of any ρ-packing of a box, hence of some cover by balls of radius ρ.
 
     $\mathrm{Vol}(\Theta \oplus B_{\rho/2}) / \mathrm{Vol}(B_{\rho/2})$: holds for every
-    subset of the box too, such as the nodes of a grid, with centres in the subset.
+    subset of the box too, such as the nodes of a grid, with centres in the subset. By
+    Steiner's formula the first is $\sum_j e_{d-j}(w) v_j (\rho/2)^j$, with $e$ the
+    elementary symmetric polynomials of the widths and $v_j$ the volume of a unit ball.
 
     Args:
         widths: of the box; zeros do not count.
         radius: ρ > 0.
     """
-    d = len(_live(widths, radius))
-    ratio = inflated_box_volume(widths, radius / 2) / ball_volume(d, radius / 2)
-    return math.floor(ratio * (1 + 1e-9))
-
-
-def _live(widths: ArrayLike, radius: float) -> Array:
     w = np.asarray(widths, np.float64)
     if not radius > 0 or not (w >= 0).all():
         raise InvalidInputError(
             f"radius > 0 and widths >= 0 must hold, but got {radius} and {w.tolist()}."
         )
-    return w[w > 0]
+    w = w[w > 0]
+    d, half = len(w), radius / 2
+    # np.poly of −w has the elementary symmetric polynomials as its coefficients.
+    symmetric = np.atleast_1d(np.poly(-w))
+    inflated = sum(symmetric[d - j] * ball_volume(j, half) for j in range(d + 1))
+    return math.floor(inflated / ball_volume(d, half) * (1 + 1e-9))
 
 
 def volume_bounds(
     widths: ArrayLike, balls: Balls, *, same_sides: bool
 ) -> list[Certificate]:
-    """Return a bound on Comp_ε of the signed criterion from its balls.
+    """Return a bound on Comp_ε of the signed criterion from its balls, if they allow.
 
     Args:
         widths: of the box that holds the contexts.
@@ -276,7 +410,7 @@ def certify_geometry(case: Case) -> list[Certificate]:
     """Find loss rates; and balls and volumes where they are derived: for `signed`.
 
     Args:
-        case: gets rates and balls, where they exist.
+        case: what there is to certify with.
     """
     table, question = case.table, case.question
     try:
@@ -296,7 +430,6 @@ def certify_geometry(case: Case) -> list[Certificate]:
         rates = loss_rates(table, r, Clock(max(case.clock.left, LEAST_SECONDS)))
     except InvalidInputError as error:
         return [Certificate("loss rates", False, "vacuous", str(error))]
-    case.found["rates"] = rates
     exact = _exact_rates(case, r)
     about = _rates_certificate(rates, exact)
     if not question.rule.compares_with_home:
@@ -304,7 +437,6 @@ def certify_geometry(case: Case) -> list[Certificate]:
     balls, inner = check_balls(
         table, question.epsilon, radius=r, judge=question.judge, upper_rate=exact
     )
-    case.found["balls"] = balls
     if inner.values["violations"]:
         return [about, inner]
     # Where every target is a source, a packing of targets is a set of sources.
@@ -342,12 +474,9 @@ def _exact_rates(case: Case, radius: float) -> Array | None:
     if sources.size > MAX_RATE_SOURCES:
         return None
     contexts = system.contexts(sources)
-    enclosure, _ = find_enclosure(
-        system, case.study.policies, contexts, Question("signed", epsilon=0.0)
-    )
+    question = Question("signed", epsilon=0.0)
+    enclosure, _ = find_enclosure(system, case.study.policies, contexts, question)
     if enclosure is None:
         return None
-    clock = Clock(max(case.clock.left, LEAST_SECONDS))
-    return rate_bounds(
-        enclosure, system.contexts(targets), radius, contexts, clock=clock
-    )
+    clock, rows = Clock(max(case.clock.left, LEAST_SECONDS)), system.contexts(targets)
+    return rate_bounds(enclosure, rows, radius, contexts, clock=clock)
