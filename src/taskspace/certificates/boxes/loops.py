@@ -39,7 +39,7 @@ from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.controllers import without_unheard
 from taskspace.systems.linear.measures import MEASURES
-from taskspace.systems.linear.measures.norms import NormMeasure
+from taskspace.systems.linear.norms import NormMeasure
 from taskspace.systems.linear.tracing.loops import (
     bounded_real_trace,
     loop_trace,

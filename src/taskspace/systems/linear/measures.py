@@ -1,4 +1,9 @@
-"""The interface of a measure of closed loops, measures of users, and the loops."""
+"""Measures of a linear closed loop beside its quadratic cost, and those of users.
+
+A new measure is a class or an object in a file beside this one and one line in
+`MEASURES` of `systems.base`; a measure of your own is a function (`taskspace.measure`).
+Questions ask for them: `disk_margin >= 0.5`, `hinf <= 2`.
+"""
 
 import inspect
 import keyword
@@ -13,16 +18,16 @@ from taskspace._util.arrays import Array
 from taskspace._util.decimals import decimal_text
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearController, Policy
+from taskspace.systems.base import MEASURES as MEASURES
+from taskspace.systems.base import Provenance
 from taskspace.systems.linear.controllers import (
     augmented,
     unheard_at_rest,
     unheard_states,
 )
 from taskspace.systems.linear.kernels.lyapunov import closed_loop_cost
-from taskspace.systems.linear.measures import MEASURES
 
 if TYPE_CHECKING:
-    from taskspace.systems.base import Provenance
     from taskspace.systems.linear.base import LinearSystem
 
 
@@ -37,7 +42,7 @@ class Measure(ABC):
     """Its unit, empty for a pure number."""
     larger_is_better: bool
     """Which way it is good."""
-    provenance: "Provenance" = "given"
+    provenance: Provenance = "given"
     """What its values may be called for a system whose J is `exact`."""
     is_of_any_system: bool = False
     """Whether it is of other systems than linear ones, too."""

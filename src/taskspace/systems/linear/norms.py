@@ -14,6 +14,7 @@ Discrete time is mapped to continuous time by $z = (1 + s) / (1 - s)$, which cha
 norm.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,10 +24,10 @@ from taskspace._util.arrays import Array
 from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
 from taskspace.policies import Policy
-from taskspace.systems.linear.measures.base import ClosedLoops, LoopMeasure
+from taskspace.systems.base import Provenance
+from taskspace.systems.linear.measures import ClosedLoops, LoopMeasure
 
 if TYPE_CHECKING:
-    from taskspace.systems.base import Provenance
     from taskspace.systems.linear.base import LinearSystem
 
 BLOCK = 500
@@ -46,7 +47,7 @@ class DecayRate(LoopMeasure):
     words: str = "a decay rate"
     unit: str = "per unit of time"
     larger_is_better: bool = True
-    provenance: "Provenance" = "computed"  # by plain eigenvalues
+    provenance: Provenance = "computed"  # by plain eigenvalues
 
     def loop_values(self, loops: ClosedLoops) -> Array:
         """Return the rate of each loop.
@@ -60,21 +61,46 @@ class DecayRate(LoopMeasure):
         return -edge.max(-1)
 
 
+@dataclass(frozen=True)
 class NormMeasure(LoopMeasure):
     r"""An H∞ norm of a channel, $\|C_z (sI - F)^{-1} B_w + d I\|_\infty$.
 
     Levels of it are proven over boxes by the bounded real lemma
     (`certificates.boxes.loops`) for every channel that is stated so.
+
+    Args:
+        name: what users call it.
+        words: what it is, for sentences.
+        channel: names of B_w and C_z among the matrices of `ClosedLoops`.
+        direct: d, for as many inputs as outputs.
+        larger_is_better: which way it is good.
     """
 
+    name: str
+    words: str
+    channel: tuple[str, str]
+    direct: float = 0.0
     larger_is_better: bool = False
-    provenance: "Provenance" = "computed"
-    channel: ClassVar[tuple[str, str]]
-    """Names of B_w and C_z among the matrices of `ClosedLoops`."""
-    direct: ClassVar[float] = 0.0
-    """d, for as many inputs as outputs."""
+    provenance: ClassVar[Provenance] = "computed"
 
-    def norms(self, loops: ClosedLoops) -> Array:
+    def values(
+        self, system: "LinearSystem", policies: Policy, contexts: Array
+    ) -> Array:
+        """Return the norm of every policy at every context, inf if unstable.
+
+        Args:
+            system: the tasks, with a channel if the norm is about the stated one.
+            policies: a stack with leading dims `(source, policy)`.
+            contexts: full context rows.
+        """
+        if "W" in self.channel and system.channel is None:
+            raise InvalidInputError(
+                "channel_norm is about a channel that the family states, but it has "
+                "none. Say LinearFamily(..., channel=(B_w, C_z)), or ask for hinf."
+            )
+        return super().values(system, policies, contexts)
+
+    def loop_values(self, loops: ClosedLoops) -> Array:
         """Return the norm of each loop.
 
         Args:
@@ -84,14 +110,6 @@ class NormMeasure(LoopMeasure):
         through = self.direct * np.eye(exit_rows.shape[-2], entry.shape[-1])
         return hinf_norms(loops.F, entry, exit_rows, through, loops.continuous)
 
-    def loop_values(self, loops: ClosedLoops) -> Array:
-        """Return the norm of each loop.
-
-        Args:
-            loops: of every policy at every context.
-        """
-        return self.norms(loops)
-
     def level(self, epsilon: float) -> float:
         """Return the norm that a loss of at most `epsilon` asks for, NaN for none.
 
@@ -99,64 +117,6 @@ class NormMeasure(LoopMeasure):
             epsilon: tolerance of the loss, which is minus the score.
         """
         return epsilon
-
-
-class Hinf(NormMeasure):
-    r"""$\|Y (sI - F)^{-1} E\|_\infty$, from the plant's inputs to its outputs.
-
-    The channel is a disturbance added to the plant's inputs, to the measured outputs
-    y = C x. For others state a `channel` of the family and ask for `channel_norm`.
-    """
-
-    name: str = "hinf"
-    words: str = "an H∞ norm from input disturbances to outputs"
-    channel: ClassVar[tuple[str, str]] = ("E", "Y")
-
-
-class ChannelNorm(NormMeasure):
-    r"""$\|C_z (sI - F)^{-1} B_w\|_\infty$ of `channel=(B_w, C_z)` of a family."""
-
-    name: str = "channel_norm"
-    words: str = "an H∞ norm of the stated channel"
-    channel: ClassVar[tuple[str, str]] = ("W", "Z")
-
-    def values(
-        self, system: "LinearSystem", policies: Policy, contexts: Array
-    ) -> Array:
-        """Return the norm of every policy at every context, inf if unstable.
-
-        Args:
-            system: the tasks, with a channel.
-            policies: a stack with leading dims `(source, policy)`.
-            contexts: full context rows.
-        """
-        if system.channel is None:
-            raise InvalidInputError(
-                "channel_norm is about a channel that the family states, but it has "
-                "none. Say LinearFamily(..., channel=(B_w, C_z)), or ask for hinf."
-            )
-        return super().values(system, policies, contexts)
-
-
-class Sensitivity(NormMeasure):
-    r"""$\|S\|_\infty$ at the plant's inputs, $S = (I + L)^{-1}$.
-
-    The Nyquist curve of L of a loop with one input stays $1 / \|S\|_\infty$ away from
-    −1.
-    """
-
-    name: str = "sensitivity"
-    words: str = "a peak of the sensitivity at the inputs"
-    channel: ClassVar[tuple[str, str]] = ("E", "U")
-    direct: ClassVar[float] = 1.0
-
-
-class Complementary(NormMeasure):
-    r"""$\|T\|_\infty$ at the plant's inputs, $T = I - S$."""
-
-    name: str = "complementary_sensitivity"
-    words: str = "a peak of the complementary sensitivity at the inputs"
-    channel: ClassVar[tuple[str, str]] = ("E", "U")
 
 
 class DiskMargin(NormMeasure):
@@ -168,19 +128,13 @@ class DiskMargin(NormMeasure):
     inverse, the guaranteed phase is $2 \arctan(\alpha / 2)$.
     """
 
-    name: str = "disk_margin"
-    words: str = "a disk margin at the inputs"
-    larger_is_better: bool = True
-    channel: ClassVar[tuple[str, str]] = ("E", "U")
-    direct: ClassVar[float] = 0.5
-
     def loop_values(self, loops: ClosedLoops) -> Array:
         """Return the margin of each loop.
 
         Args:
             loops: of every policy at every context.
         """
-        return 1 / self.norms(loops)
+        return 1 / super().loop_values(loops)
 
     def level(self, epsilon: float) -> float:
         """Return the norm that a margin of at least −ε asks for.
@@ -192,11 +146,26 @@ class DiskMargin(NormMeasure):
 
 
 DECAY_RATE = DecayRate()
-HINF = Hinf()
-CHANNEL_NORM = ChannelNorm()
-SENSITIVITY = Sensitivity()
-COMPLEMENTARY = Complementary()
-DISK_MARGIN = DiskMargin()
+# From a disturbance added to the plant's inputs to the measured outputs y = C x.
+HINF = NormMeasure("hinf", "an H∞ norm from input disturbances to outputs", ("E", "Y"))
+# Of `channel=(B_w, C_z)` of a family.
+CHANNEL_NORM = NormMeasure(
+    "channel_norm", "an H∞ norm of the stated channel", ("W", "Z")
+)
+# S = (I + L)⁻¹ at the plant's inputs. The Nyquist curve of L of a loop with one input
+# stays 1 / ‖S‖∞ away from −1.
+SENSITIVITY = NormMeasure(
+    "sensitivity", "a peak of the sensitivity at the inputs", ("E", "U"), 1.0
+)
+# T = I − S.
+COMPLEMENTARY = NormMeasure(
+    "complementary_sensitivity",
+    "a peak of the complementary sensitivity at the inputs",
+    ("E", "U"),
+)
+DISK_MARGIN = DiskMargin(
+    "disk_margin", "a disk margin at the inputs", ("E", "U"), 0.5, True
+)
 
 
 def hinf_norms(F: Array, E: Array, C: Array, D: Array, continuous: bool) -> Array:
