@@ -146,7 +146,7 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
         from taskspace.runs.folder import RunFolder  # a matrix needs none of it
 
         return RunFolder.open(path, trust=trust).study()
-    known = [name for name in signature(read_matrix).parameters if name != "path"]
+    known = [name for name in signature(read_matrix).parameters if name != "data"]
     for name in stated:
         if name not in known:
             raise UnknownNameError("keyword of reading a matrix:", name, known)
