@@ -164,7 +164,7 @@ def test_a_table_has_the_profile_of_its_losses(monkeypatch):
     # Also where hardly any sets fit into memory.
     monkeypatch.setattr("taskspace.cover.thresholds.AT_ONCE", 2)
     monkeypatch.setattr(
-        "taskspace._util.memory.available", lambda: 8 * 30 * 30 // 8 * 3
+        "taskspace._util.files.available_memory", lambda: 8 * 30 * 30 // 8 * 3
     )
     assert complexity_profile(ts.Study.of(table), question, n_epsilons=9) == streamed
 

@@ -515,7 +515,9 @@ def test_encodings(tmp_path, encoding):
 def test_what_describes_text_is_refused_of_other_files(tmp_path):
     np.save(tmp_path / "m.npy", [[1.0]])
     for option in ({"header": True}, {"row_names": True}, {"long": "abc"}):
-        with pytest.raises(InvalidInputError, match=r"about tables of columns, but .*m\.npy"):
+        with pytest.raises(
+            InvalidInputError, match=r"about tables of columns, but .*m\.npy"
+        ):
             read_matrix(tmp_path / "m.npy", **option)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace._util import memory as _memory
+from taskspace._util import files
 from taskspace._util.clock import Clock
 from taskspace.cover.cover import Cover
 from taskspace.cover.greedy import greedy_cover
@@ -119,14 +119,14 @@ class Thresholds:
             coming: places that will be asked for next.
         """
         if k not in self._kept:
-            most = _memory.available() // 8 // max(1, self._n_bytes)
+            most = files.available_memory() // 8 // max(1, self._n_bytes)
             in_memory = self._losses.matrix is not None
             n = 1 if in_memory else max(1, min(AT_ONCE, most))
             self._make([k, *(c for c in coming if c not in self._kept)][:n])
         return replace(self._kept[k])  # what is computed from it is not kept
 
     def _make(self, places: Sequence[int]) -> None:
-        room = _memory.available() // 8 - len(places) * self._n_bytes
+        room = files.available_memory() // 8 - len(places) * self._n_bytes
         while self._kept and sum(sets.nbytes for sets in self._kept.values()) > room:
             self._kept.pop(next(iter(self._kept)))
         parts: dict[int, list[TargetSets]] = {k: [] for k in places}

@@ -10,7 +10,7 @@ from inspect import signature
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from taskspace._util.words import data_size
+from taskspace._util.files import data_size
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
 from taskspace.performance.study import Study, StudyParts
