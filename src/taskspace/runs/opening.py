@@ -13,7 +13,7 @@ from typing import Any
 from taskspace._util.files import data_size
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
-from taskspace.performance.study import Study, StudyParts
+from taskspace.performance.study import Study
 
 TRAININGS = "trainings"
 """The folder of what is trained and tried."""
@@ -151,7 +151,7 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
         if name not in known:
             raise UnknownNameError("keyword of reading a matrix:", name, known)
     table = read_matrix(path, **stated)
-    return Study(StudyParts(origin=str(path), table=lambda: table, reading=stated))
+    return Study(origin=str(path), parts={"table": lambda: table}, reading=stated)
 
 
 open = open_study  # what `ts.open` is called
