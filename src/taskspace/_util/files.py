@@ -165,49 +165,42 @@ def read_sealed(path: Path, kind: Any = Any) -> Any:
         ) from error
 
 
-def append_sealed(path: Path, *contents: Any) -> None:
-    """Add lines to a file, each with its own checksum, and have them on the disk.
+def append_sealed(path: Path, content: Any) -> None:
+    """Add a line with its own checksum to a file, and have it on the disk.
 
     Args:
         path: the file; made if it is not there.
-        contents: one per line, see `seal`.
+        content: see `seal`.
     """
     is_new = not path.exists()
     with path.open("ab") as file:
-        file.write("".join(map(seal, contents)).encode())
+        file.write(seal(content).encode())
         file.flush()
         os.fsync(file.fileno())
     if is_new:
         _sync_directory(path.parent)
 
 
-def read_sealed_lines(
-    path: Path, kind: Any, *, until_damage: bool = False
-) -> tuple[list[Any], list[str]]:
-    """Return the records of a sealed log, and what is damaged in it.
+def read_sealed_lines(path: Path, kind: Any) -> tuple[list[Any], list[str]]:
+    """Return the records of a sealed log up to the first damage, and what is damaged.
 
     A last line that a kill cut short counts as not written.
 
     Args:
         path: the file.
         kind: the type of a line.
-        until_damage: leave out everything behind a damaged line, not only that line.
     """
-    records, wrong = [], []
+    records = []
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
+        for line in path.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                record = unseal(line.decode(), kind)
+                records.append(record)
+    except (ValueError, RecursionError) as error:
+        return records, [f"line {len(records) + 1} of {path} is damaged: {error}"]
     except OSError as error:
-        return [], [f"{path} cannot be read: {error.strerror or error}"]
-    if lines and not lines[-1].endswith(b"\n"):
-        lines.pop()
-    for number, line in enumerate(lines, start=1):
-        try:
-            records.append(unseal(line.decode(), kind))
-        except (ValueError, RecursionError) as error:
-            wrong.append(f"line {number} of {path} is damaged: {error}")
-            if until_damage:
-                break
-    return records, wrong
+        return records, [f"{path} cannot be read: {error.strerror or error}"]
+    return records, []
 
 
 def plain(

@@ -9,7 +9,6 @@ and once.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -243,28 +242,16 @@ class Study:
 
     def __repr__(self) -> str:
         """Return the study in one line."""
-        return f"Study({', '.join(value for _, value in self._facts())})"
-
-    def _repr_html_(self) -> str:
-        """Return the study as a small table, for notebooks."""
-        facts = [*self._facts(), ("from", self.origin)]
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
-            for name, value in facts
-        )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<table><caption>Study</caption>{rows}</table>{notes}"
-
-    def _facts(self) -> list[tuple[str, str]]:
         plural = "policy" if self.n_policies == 1 else "policies"
+        made_by = [self.table.attrs.get(name) for name in ("system", "trainer")]
         facts = [
-            ("sources", f"{self.n_sources:,} source{'s' * (self.n_sources != 1)}"),
-            ("policies", f"{self.n_policies:,} {plural} each"),
-            ("targets", f"{self.n_targets:,} target{'s' * (self.n_targets != 1)}"),
+            f"{self.n_sources:,} source{'s' * (self.n_sources != 1)}",
+            f"{self.n_policies:,} {plural} each",
+            f"{self.n_targets:,} target{'s' * (self.n_targets != 1)}",
+            *filter(None, made_by),
+            self.provenance,
         ]
-        made = [(name, self.table.attrs.get(name)) for name in ("system", "trainer")]
-        facts += [(name, str(value)) for name, value in made if value]
-        return [*facts, ("provenance", self.provenance)]
+        return f"Study({', '.join(map(str, facts))})"
 
 
 def with_score(study: Study, measure: str, judge: str) -> Study:

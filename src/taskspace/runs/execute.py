@@ -24,7 +24,7 @@ from taskspace.performance.study import Study
 from taskspace.performance.work import Block, Task, Work
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.runs.code import Code
+from taskspace.runs.code import Code, is_reference
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment, SelectSpec, load_experiment
 from taskspace.runs.folder import RunFolder
@@ -211,10 +211,12 @@ def task_of(text: str, code: Code) -> Task:
     experiment = Experiment.from_toml(text, code=code)
     task = experiment.task()
     if code.key and experiment.code_key != code.key:
+        names = [experiment.system["id"], experiment.trainer["id"]]
+        own = " and ".join(filter(is_reference, names))
         raise RunStoreError(
-            f"A worker has another version of {experiment.own_code} than the process "
-            "that planned the work. Everything finished is kept. Bring the same files "
-            "to all workers, start the workers again, and run the same command."
+            f"A worker has another version of {own} than the process that planned the "
+            "work. Everything finished is kept. Bring the same files to all workers, "
+            "start the workers again, and run the same command."
         )
     return task
 
@@ -227,7 +229,7 @@ def _work_off(
     What is done is written at once, by this process alone, so workers need no file in
     common with it.
     """
-    given = experiment.work_text, experiment.pinned_code, ledger.task.keep
+    given = *experiment.for_workers, ledger.task.keep
     running: dict[Future[Any], tuple[str, Work]] = {}
     queue = ledger.missing()
     try:
@@ -340,7 +342,7 @@ def run_selection(
             if progress is not None:
                 progress(*said)
 
-        given = experiment.work_text, experiment.pinned_code, keep
+        given = *experiment.for_workers, keep
         with engine(workers, scheduler) as crew:
 
             def submit(work: Work) -> Future[Block]:

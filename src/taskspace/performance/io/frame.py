@@ -529,16 +529,9 @@ def numbered(keys: Sequence[Any]) -> tuple[Rows, Rows]:
     Returns:
         The index of each row, and the first row of each index.
     """
-    index = pd.factorize(_column(keys[0]))[0]
-    for key in keys[1:]:
-        other = pd.factorize(_column(key))[0]
-        index = pd.factorize(index * (int(other.max()) + 1) + other)[0]
-    first = np.flatnonzero(~pd.Series(index).duplicated().to_numpy())
-    return index.astype(np.intp), first
-
-
-def _column(key: Any) -> NDArray[Any]:
-    return key if isinstance(key, np.ndarray) else np.asarray(key, object)
+    frame = pd.DataFrame(dict(enumerate(keys)))
+    index = frame.groupby(list(frame), sort=False).ngroup().to_numpy(np.intp)
+    return index, np.flatnonzero(~pd.Series(index).duplicated().to_numpy())
 
 
 def even_families(family: Rows, n_targets: int, origin: str) -> Rows:

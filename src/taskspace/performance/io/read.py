@@ -338,9 +338,7 @@ def _take_contexts(matrix: Matrix, origin: str, frame: pd.DataFrame) -> None:
     by = ("target", "source", "context", "name")
     column = next((name for name in by if name in names), None)
     is_index = names[0] == "" and len(names) > 1
-    places = [
-        i for i, n in enumerate(names) if n != column and not (is_index and i == 0)
-    ]
+    places = [i for i, n in enumerate(names) if n != column and i >= is_index]
     odd = [names[i] for i in places if not names[i] or is_number(names[i])]
     if not places or odd or not len(frame):
         raise InvalidInputError(
@@ -349,32 +347,30 @@ def _take_contexts(matrix: Matrix, origin: str, frame: pd.DataFrame) -> None:
             f"{len(frame)} rows."
         )
     points = contexts_in(frame, places, origin)
+    sizes = {"source": len(matrix.cells), "target": matrix.cells.shape[2]}
     if column is None:
-        for dim, n in (
-            ("source", len(matrix.cells)),
-            ("target", matrix.cells.shape[2]),
-        ):
-            if points.size == n and matrix.spaces[dim] is None:
-                matrix.spaces[dim] = points
-        if matrix.spaces["target"] is None:
+        if points.size != sizes["target"]:
             raise InvalidInputError(
                 f"{origin} must have one row per target, but there are "
-                f"{matrix.cells.shape[2]} targets and {points.size} rows."
+                f"{sizes['target']} targets and {points.size} rows."
             )
+        for dim, n in sizes.items():
+            if n == points.size and matrix.spaces[dim] is None:
+                matrix.spaces[dim] = points
         return
-    labels = list(map(label, frame[column]))
+    labels = frame[column].map(label)
+    for name in labels[labels.duplicated()][:1]:
+        raise InvalidInputError(f"{origin} names {name!r} more than once.")
     row_of = {name: row for row, name in enumerate(labels)}
-    if len(row_of) < len(labels):
-        twice = next(name for row, name in enumerate(labels) if row_of[name] != row)
-        raise InvalidInputError(f"{origin} names {twice!r} more than once.")
-    for dim in ("source", "target"):
-        wanted = matrix.names[dim] or []
-        if matrix.spaces[dim] is None and wanted and set(wanted) <= set(labels):
+    for dim in sizes:
+        wanted = matrix.names[dim] or [""]
+        lost = [name for name in wanted if name not in row_of]
+        if not lost and matrix.spaces[dim] is None:
             rows = [row_of[name] for name in wanted]
             matrix.spaces[dim] = Points(points.names, points.points[rows])
-    if matrix.spaces["target"] is None:
-        lost = [n for n in matrix.names["target"] or () if n not in row_of]
-        which = f"target {lost[0]!r} is not in it" if lost else "targets have no names"
-        raise InvalidInputError(
-            f"{origin} must name every target in its column {column!r}, but {which}."
-        )
+        elif lost and dim == "target":
+            which = f"{lost[0]!r} is not in it" if lost[0] else "have no names"
+            raise InvalidInputError(
+                f"{origin} must name every target in its column {column!r}, but "
+                f"target{'s' * (not lost[0])} {which}."
+            )
