@@ -16,8 +16,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util import memory as _memory
 from taskspace._util.decimals import decimal_text
+from taskspace._util.files import check_memory
 from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.spaces import Grid, Points
@@ -331,7 +331,7 @@ def windows_of(error: ErrorBounds, space: Grid | Points) -> Windows:
         is_near = ((space.points >= low[k]) & (space.points <= high[k])).all(1)
         members.append(np.flatnonzero(is_near).astype(np.int32))
         offsets[k + 1] = offsets[k] + len(members[-1])
-        _memory.check(4 * int(offsets[k + 1]), "The contexts within the error")
+        check_memory(4 * int(offsets[k + 1]), "The contexts within the error")
     return Windows((), offsets, np.concatenate([np.zeros(0, np.int32), *members]))
 
 

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from numpy.typing import ArrayLike, NDArray
 
 from taskspace._util import cache as cache  # before kernels are compiled or loaded
-from taskspace._util import memory as _memory
+from taskspace._util.files import check_memory
 from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError
 
@@ -232,7 +232,7 @@ def pack(
             parts.append(_pack_matrix(array, n_targets))
         n_targets = parts[0].n_targets
         n_runs += len(parts[-1].starts)
-        _memory.check(8 * n_runs, "The tolerance sets")
+        check_memory(8 * n_runs, "The tolerance sets")
     if n_targets is None:
         raise InvalidInputError(
             "n_targets must be given for an empty stream of blocks, but got none."

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io import read_matrix, table_from
+from taskspace.performance.io import read_matrix
 from tests.helpers import refused, taskspace
 
 
@@ -170,8 +170,8 @@ def test_a_first_column_of_numbers_is_asked_about(tmp_path):
     assert names_of(read_matrix(path, targets=["easy", "hard"])) == ["easy", "hard"]
     frame = pd.read_csv(path)
     with pytest.raises(InvalidInputError, match="row_names=True"):
-        table_from(frame)
-    assert names_of(table_from(frame, row_names=True)) == ["easy", "hard"]
+        read_matrix(frame)
+    assert names_of(read_matrix(frame, row_names=True)) == ["easy", "hard"]
     # Whole numbers in no order, two of them, and ids of families may be names too.
     for text in (
         "fall,easy\n7,2\n4,3\n9,1\n",

@@ -9,7 +9,7 @@ from taskspace.runs import folder as folder_module
 from taskspace.systems import CartPole, MassSpringDamper
 from taskspace.trainers import Lqr
 from tests.runs.test_kills import CARTPOLE
-from tests.runs.test_runs import digests
+from tests.runs.test_runs_attack import digests
 
 
 def words(n: int, *more: str) -> list[str]:

@@ -23,19 +23,6 @@ from tests.runs.test_runs_attack import reseal
 DEEP = "[" * 100_000 + "]" * 100_000
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    path = tmp_path_factory.mktemp("whole") / "run"
-    run_experiment(Experiment.from_toml(MSD), path)
-    return path
-
-
-@pytest.fixture
-def copy(finished, tmp_path):
-    shutil.copytree(finished, tmp_path / "run")
-    return tmp_path / "run"
-
-
 def mended(path, whole):
     """Run the experiment again; whether the directory is as it was."""
     run_experiment(Experiment.from_toml(MSD), path)

@@ -12,8 +12,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.decimals import round_to_side
 from taskspace._util.files import plain, read_record
-from taskspace._util.words import round_to_side
 from taskspace.cover.costs import integer_array
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study

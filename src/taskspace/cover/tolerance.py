@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from taskspace._util import memory as _memory
+from taskspace._util import files
 from taskspace._util.clock import Clock
 from taskspace._util.files import plain
 from taskspace.cover.cover import Cover, listed
@@ -105,7 +105,7 @@ class ToleranceSearch:
     def _sets(self, k: int) -> TargetSets:
         """Return the sets at one tolerance; an eighth of the memory keeps some."""
         if k not in self._kept:
-            room = _memory.available() // 8
+            room = files.available_memory() // 8
             while self._kept and sum(s.nbytes for s in self._kept.values()) > room:
                 self._kept.pop(next(iter(self._kept)))
             self._kept[k] = pack(self._losses <= self.epsilons[k])

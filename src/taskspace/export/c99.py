@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util.words import round_to_side
+from taskspace._util.decimals import round_to_side
 from taskspace.deploy.base import Status
 from taskspace.deploy.files import json_bytes, write_new
 from taskspace.deploy.policies import PolicyLibrary

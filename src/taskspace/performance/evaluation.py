@@ -10,7 +10,7 @@ import xarray as xr
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.frame import even_families, numbered
-from taskspace.performance.io.read import table_from
+from taskspace.performance.io.read import read_matrix
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
@@ -116,7 +116,7 @@ def study_from(
         options: for an array `sources` and `targets` (contexts), `home`,
             `standard_error`, `provenance` and `n_episodes`, see `table_from_matrix`;
             else `contexts`, `lower_is_better`, `targets` (names), `ignore` and
-            `missing`, see `table_from`.
+            `missing`, see `read_matrix`.
 
     Examples:
         >>> study_from([[3.0, 1.0], [2.0, 4.0]])
@@ -125,7 +125,7 @@ def study_from(
     if isinstance(data, xr.Dataset) and not options and _is_table(data):
         table = data
     elif isinstance(data, pd.DataFrame | xr.DataArray | xr.Dataset):
-        table = table_from(data, **options)
+        table = read_matrix(data, **options)
     else:
         try:
             numbers = np.asarray(data, np.float64)

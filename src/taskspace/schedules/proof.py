@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace._util.words import round_to_side
+from taskspace._util.decimals import round_to_side
 from taskspace.certificates.boxes.boxes import (
     Bounds,
     Boxes,

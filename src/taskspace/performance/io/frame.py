@@ -13,7 +13,7 @@ several; `target` or `target_k`, …; and `performance`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -39,15 +39,46 @@ from taskspace.spaces import Points
 Rows = NDArray[np.intp]
 
 
+Missing = Literal["error", "not served"]
+
+
 @dataclass(frozen=True)
 class Choices:
-    """What a user says about a table of columns; see `read_matrix`."""
+    """What a user says about a matrix, checked; see `read_matrix`."""
 
+    lower_is_better: bool | None = None
     targets: Sequence[str] | None = None
     ignore: Sequence[str] = ()
-    may_be_empty: bool = False
+    missing: Missing = "error"
+    header: bool | None = None
     row_names: bool | None = None
     long: Sequence[str] | None = None
+
+    def __post_init__(self):
+        if self.missing not in get_args(Missing):
+            raise UnknownNameError("missing", self.missing, get_args(Missing))
+        for name in ("targets", "ignore"):
+            if isinstance(getattr(self, name), str):
+                raise InvalidInputError(
+                    f"{name} must be a list of names, but got the text "
+                    f"{getattr(self, name)!r}."
+                )
+        for name in ("lower_is_better", "header", "row_names"):
+            value = getattr(self, name)
+            if not isinstance(value, bool | None):
+                raise InvalidInputError(
+                    f"{name} must be true or false, but got {value!r}."
+                )
+        if both := set(self.targets or ()) & set(self.ignore):
+            raise InvalidInputError(
+                f"A column is either a target or ignored, but {min(both)!r} is named "
+                "in both targets and ignore."
+            )
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether cells of the matrix may be empty."""
+        return self.missing != "error"
 
 
 @dataclass
@@ -498,16 +529,9 @@ def numbered(keys: Sequence[Any]) -> tuple[Rows, Rows]:
     Returns:
         The index of each row, and the first row of each index.
     """
-    index = pd.factorize(_column(keys[0]))[0]
-    for key in keys[1:]:
-        other = pd.factorize(_column(key))[0]
-        index = pd.factorize(index * (int(other.max()) + 1) + other)[0]
-    first = np.flatnonzero(~pd.Series(index).duplicated().to_numpy())
-    return index.astype(np.intp), first
-
-
-def _column(key: Any) -> NDArray[Any]:
-    return key if isinstance(key, np.ndarray) else np.asarray(key, object)
+    frame = pd.DataFrame(dict(enumerate(keys)))
+    index = frame.groupby(list(frame), sort=False).ngroup().to_numpy(np.intp)
+    return index, np.flatnonzero(~pd.Series(index).duplicated().to_numpy())
 
 
 def even_families(family: Rows, n_targets: int, origin: str) -> Rows:

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array, Numbers
-from taskspace._util.words import round_to_side
+from taskspace._util.decimals import round_to_side
 from taskspace.certificates.boxes.check import CERTIFIED, STATUS, ContinuumCover
 from taskspace.certificates.certify import CertifyResult
 from taskspace.errors import InvalidInputError

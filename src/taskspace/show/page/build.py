@@ -114,7 +114,7 @@ def collect(
         progress: told how far it is.
     """
     study = known = as_study(study)
-    path = Path("TABLE" if study.parts.in_memory else study.origin)
+    path = Path("TABLE" if study.reading is None else study.origin)
     selection = selection_record(path) if is_selection(path) else None
     asked = [*questions, *page_questions(study, selection)]
     for question in asked:  # some criteria read another score than J
@@ -211,15 +211,15 @@ def _about(
 ) -> dict[str, Any]:
     """Return title, settings, covers of a run, and how to make it all again."""
     words = [str(path)]
-    if study.parts.reading:
+    if study.reading:
         pairs = [
             name if value is True else f"{name}={json.dumps(value, default=str)}"
-            for name, value in study.parts.reading.items()
+            for name, value in study.reading.items()
         ]
         words += ["--read", ", ".join(pairs)]
     experiment, system = study.experiment, study.table.attrs.get("system", "")
     name = experiment.name if experiment is not None else path.name
-    if study.parts.in_memory and system:
+    if study.reading is None and system:
         name = str(system)
     packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
     versions = [f"{name} {version(name)}" for name in packages]
@@ -229,7 +229,7 @@ def _about(
         "system": str(system),
         "versions": "\n".join([*versions, f"Python {platform.python_version()}"]),
         "reproduce": f"taskspace explore {shlex.join(words)}",
-        "question": {"path": str(path), "read": study.parts.reading},
+        "question": {"path": str(path), "read": study.reading or {}},
     }
     if experiment is not None:
         text["settings"] = experiment.to_toml()

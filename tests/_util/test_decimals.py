@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskspace._util.words import round_to_side
+from taskspace._util.decimals import round_to_side
 
 NUMBERS = st.floats(-1e300, 1e300, allow_subnormal=False)
 
