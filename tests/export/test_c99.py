@@ -11,8 +11,7 @@ import pytest
 import taskspace as ts
 from taskspace.deploy import Status
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.export.c99 import c99_files, export_c99
-from taskspace.export.c99_text import Real, comment
+from taskspace.export.c99 import Real, c99_files, comment, export_c99
 from taskspace.policies import TabularPolicy
 from tests.deploy.helpers import (
     MAKERS,

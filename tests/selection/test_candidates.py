@@ -22,11 +22,14 @@ def points(result):
     return np.stack([result.table[n].values for n in names], 1)
 
 
-@pytest.mark.parametrize("candidates", ["box", ts.Grid(x0=(0.0, 21.0, 43))])
-def test_between_the_targets_fewer_are_enough(candidates):
+@pytest.mark.parametrize("fine", [False, True])
+def test_between_the_targets_fewer_are_enough(fine):
     nodes = ts.select(Line(), Copy(), COARSE, QUESTION, seed=0)
     assert nodes.trainings == 8  # each serves its own target only
-    found = ts.select(Line(), Copy(), COARSE, QUESTION, seed=0, candidates=candidates)
+    space, options = COARSE, {"candidates": "box"}
+    if fine:
+        space, options = ts.Grid(x0=(0.0, 21.0, 43)), {"targets": COARSE}
+    found = ts.select(Line(), Copy(), space, QUESTION, seed=0, **options)
     assert found.stop_reason == "covered"
     assert 4 <= found.trainings <= 6
     where = points(found)

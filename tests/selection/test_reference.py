@@ -244,9 +244,9 @@ def test_the_gate_refuses_a_selection_below_the_minimum(needed, monkeypatch):
         self.reference, self.version = self.top(), self.version + 1
 
     monkeypatch.setattr(Ledger, "state_reference", forget)
-    monkeypatch.setattr("taskspace.selection.compare._differs", lambda *_: "")
+    monkeypatch.setattr("taskspace.selection.selecting._differs", lambda *_: "")
     monkeypatch.setattr(
-        "taskspace.selection.compare._referred", lambda table, *_: (table, "")
+        "taskspace.selection.selecting._referred", lambda table, *_: (table, "")
     )
     with pytest.raises(ContradictionError, match="at least 101 trainings"):
         ts.select(Alone(), Copy(), NODES, QUESTION, seed=0, full_table=needed)

@@ -7,9 +7,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.performance.ledger import Ledger
-from taskspace.selection import SELECTORS, Candidates, Looking
+from taskspace.selection import SELECTORS, Candidates, Known
 from taskspace.selection.selecting import new_selection_ledger
-from taskspace.selection.selectors.mbtl import (
+from taskspace.selection.selectors.baselines import (
     NOISE,
     acquisition,
     fall,
@@ -182,9 +182,8 @@ def test_known_is_renewed_when_the_reference_moves():
     ledger = new_selection_ledger(system, Copy(), space, space, question, seed=0)
     ledger.plan(Points(("x0",), [[0.0]]))
     ledger.work_off()
-    assert (
-        Looking(ledger, question).now().covered.all()
-    )  # the best seen is the only one
+    before = Known.of(ledger, question)
+    assert before.covered.all()  # the best seen is the only one
     ledger.plan(Points(("x0",), [[1.0]]))
     ledger.work_off()
-    assert not Looking(ledger, question).now().served[0, 1]
+    assert not Known.of(ledger, question, before).served[0, 1]

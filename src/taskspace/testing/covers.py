@@ -22,8 +22,7 @@ from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
 from taskspace.policies import LinearGain
 from taskspace.questions import Question
 from taskspace.selection.log import Log
-from taskspace.selection.loop import COVERED, SelectionLoop
-from taskspace.selection.options import Options
+from taskspace.selection.loop import COVERED, Options, SelectionLoop
 from taskspace.selection.selecting import new_selection_ledger
 from taskspace.selection.selectors.base import Selector
 from taskspace.sets import pack

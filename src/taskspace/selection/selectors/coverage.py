@@ -23,8 +23,7 @@ from scipy.spatial import KDTree
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
-from taskspace.selection.candidates import distances
-from taskspace.selection.selectors.base import Known, Selector, selector
+from taskspace.selection.selectors.base import Known, Selector, distances, selector
 from taskspace.selection.selectors.baselines import Farthest
 from taskspace.selection.selectors.transfer import fit_transfer
 from taskspace.spaces import Space
@@ -82,7 +81,7 @@ class Coverage(Selector):
         remaining = self.candidates.left(seen.planned)
         if not remaining.any() or not len(seen.sources):
             return self._fallback.propose(ledger, question, n)
-        problem = _Problem(self, ledger, seen)
+        problem = _Problem(self, seen)
         model = self._model(problem, len(seen.sources))
         if model is None:
             return self._fallback.propose(ledger, question, n)
@@ -229,10 +228,10 @@ class Coverage(Selector):
 class _Problem:
     """Rows in the shape that the model needs."""
 
-    def __init__(self, selector: Selector, ledger: Ledger, seen: Known):
-        self.seen = seen
+    def __init__(self, selector: Selector, seen: Known):
+        self.seen, ledger = seen, seen.ledger
         self.sources = selector.candidates.units_of(seen.sources)
-        self.targets = selector.candidates.units_of(ledger.target_space.points)
+        self.targets = selector.candidates.units_of(seen.targets)
         epsilon = np.full(len(self.targets), seen.question.epsilon)
         excess = seen.losses
         rule = seen.question.rule
