@@ -87,6 +87,7 @@ def run_c(library, folder: Path, contexts, observations, *, precision="double", 
 
 def in_float(status):
     """What C `float` says where Python says `status`: rounded gains are not proven."""
+    status = np.asarray(status, int)
     return np.where(status == Status.GUARANTEED, Status.ESTIMATED, status)
 
 

@@ -159,7 +159,7 @@ def test_the_floor_criterion_needs_no_reference():
     assert 5 <= result.trainings <= 8
 
 
-@pytest.mark.parametrize("name", PROPOSING)
+@pytest.mark.parametrize("name", ["coverage", "random"])
 def test_workers_do_not_change_the_sequence(name):
     """Slow first trainings: threads finish out of order, the sequence is the same."""
 
@@ -198,17 +198,6 @@ def test_failed_trainings_are_reported_and_others_found():
     assert failure["context"] == {"x0": 10.0}
     assert "the simulator crashed" in failure["reason"]
     assert [10.0] not in sequence(result)
-
-
-@pytest.mark.parametrize("judge", ["worst", "best"])
-def test_families_are_judged(judge):
-    trainer = Copy(n_policies=4, noise=0.6)
-    question = ts.Question("regret", judge, epsilon=2.0)
-    result = ts.select(Line(), trainer, LINE, question, seed=0)
-    losses = -result.table["performance"].values
-    reduced = losses.max(1) if judge == "worst" else losses.min(1)
-    assert (reduced <= 2.0).any(0).all()
-    assert result.evaluations == result.trainings * 4 * LINE.size
 
 
 def test_the_signed_criterion_is_planned_by_what_it_is():

@@ -238,7 +238,15 @@ def c99_files(
     hysteresis: float = 0.02,
     command: str | None = None,
 ) -> dict[str, bytes]:
-    """Return the files of `export_c99` by name; it has the same arguments."""
+    """Return the files of `export_c99` by name.
+
+    Args:
+        library: as in `export_c99`, like all that follow.
+        name: prefix of all names in C.
+        precision: `"double"` or `"float"`.
+        hysteresis: of `select_held`.
+        command: what was typed to make it.
+    """
     require_kind(library, PolicyLibrary)
     if precision not in ("double", "float"):
         raise UnknownNameError("precision", precision, ["double", "float"])

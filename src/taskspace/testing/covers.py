@@ -293,7 +293,7 @@ def check_selector(make: Callable[[Space, int], Selector]) -> None:
     Args:
         make: makes it from the contexts that may be trained and a seed: its class.
     """
-    for space in (Grid(x0=(0.0, 12.0, 13)), Grid(x0=(0.0, 4.0, 5), x1=(0.0, 4.0, 5))):
+    for space in (Grid(x0=(0.0, 9.0, 10)), Grid(x0=(0.0, 3.0, 4), x1=(0.0, 3.0, 4))):
         _check_selection(make, space)
 
 

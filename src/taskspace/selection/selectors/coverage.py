@@ -162,38 +162,24 @@ class Coverage(Selector):
         """Return what the first rows predict; None if they tell nothing."""
         key = n_rows, problem.excess[n_rows - 1].tobytes()[:4096]
         if key not in self._models:
-            fit = self._fit_surface if self._axis is None else self._fit_line
-            self._models[key] = fit(problem, n_rows)
+            self._models[key] = self._fit(problem, n_rows)
         return self._models[key]
 
-    def _fit_line(self, problem: "_Problem", n_rows: int) -> Ratios | None:
-        axis, targets = self._axis, problem.targets
-        reaches = Reaches.of(
-            problem.sources[:n_rows, axis],
-            targets[:, axis],
-            problem.ratio[:n_rows],
-            problem.seen.served[:n_rows],
-        )
-        if reaches is None:
-            return None
-        return lambda units, wanted: reaches.ratios(
-            units[:, axis], targets[wanted, axis]
-        )
-
-    def _fit_surface(self, problem: "_Problem", n_rows: int) -> Ratios | None:
-        targets = problem.targets
+    def _fit(self, problem: "_Problem", n_rows: int) -> Ratios | None:
+        axis, rows, targets = self._axis, slice(n_rows), problem.targets
+        sources = problem.sources[rows]
+        if axis is not None:
+            ratio, served = problem.ratio[rows], problem.seen.served[rows]
+            line = Reaches.of(sources[:, axis], targets[:, axis], ratio, served)
+            return line and (
+                lambda units, wanted: line.ratios(units[:, axis], targets[wanted, axis])
+            )
         rng = np.random.default_rng([self.seed, n_rows, 0])
-        model = fit_transfer(
-            problem.sources[:n_rows],
-            targets,
-            problem.excess[:n_rows],
-            problem.scale,
-            rng,
-        )
-        if model is None:
-            return None
-        return lambda units, wanted: _over(
-            model.predict(units, targets[wanted]), problem.roots(units, wanted)
+        model = fit_transfer(sources, targets, problem.excess[rows], problem.scale, rng)
+        return model and (
+            lambda units, wanted: _over(
+                model.predict(units, targets[wanted]), problem.roots(units, wanted)
+            )
         )
 
     def _margin(self, problem: "_Problem") -> float:
