@@ -244,33 +244,31 @@ def test_made_by_hand():
 def test_mistakes_are_named():
     study, question = msd(), ts.Question("regret", epsilon=0.3)
     library, table = ts.library(study, [3, 70], question), study.table
-    with pytest.raises(UnknownNameError, match="context axis 'kk'"):
-        library.select({"kk": 1.0, "c": 2.0})
-    with pytest.raises(InvalidInputError, match="c is missing"):
-        library.select({"k": 1.0})
-    with pytest.raises(InvalidInputError, match="for m = 1 only, but got m = 2"):
-        library.select({"k": 1.0, "c": 1.0, "m": 2.0})
+    few = {"policies": study.policies[:5]}
     assert library.select({"k": 1.0, "c": 1.0, "m": 1.0}).policy >= 0
-    with pytest.raises(InvalidInputError, match="one number each for k, c"):
-        library.select([1.0, 2.0, 3.0])
-    with pytest.raises(InvalidInputError, match="An observation must have 2"):
-        library.act({"k": 1.0, "c": 1.0}, [1.0, 2.0, 3.0])
-    with pytest.raises(InvalidInputError, match="must know what its cover answers"):
-        ts.library(table, [3])
-    with pytest.raises(InvalidInputError, match="from 0 to 143"):
-        ts.library(table, [144], question)
-    with pytest.raises(InvalidInputError, match="list of sources by number"):
-        ts.library(table, [0.5], question)
-    with pytest.raises(UnknownNameError, match="behaviour outside"):
-        ts.library(table, [3], question, outside="ignore")
-    with pytest.raises(InvalidInputError, match=r"a study .* but got str"):
-        ts.library("runs/msd", [3], question)
-    with pytest.raises(InvalidInputError, match="hysteresis >= 0"):
-        library.tracker(-0.1)
-    with pytest.raises(InvalidInputError, match="for all 144 sources"):
-        ts.library(ts.Study.of(table, policies=study.policies[:5]), [3], question)
-    with pytest.raises(UnknownNameError, match="scope"):
-        Guarantee(None, "everywhere", "proof", "")
+    for says, call in (
+        ("c is missing", lambda: library.select({"k": 1.0})),
+        ("for m = 1 only, but got m = 2",
+         lambda: library.select({"k": 1.0, "c": 1.0, "m": 2.0})),
+        ("one number each for k, c", lambda: library.select([1.0, 2.0, 3.0])),
+        ("An observation must have 2", lambda: library.act([1.0, 1.0], np.ones(3))),
+        ("must know what its cover answers", lambda: ts.library(table, [3])),
+        ("from 0 to 143", lambda: ts.library(table, [144], question)),
+        ("list of sources by number", lambda: ts.library(table, [0.5], question)),
+        (r"a study .* but got str", lambda: ts.library("runs/msd", [3], question)),
+        ("hysteresis >= 0", lambda: library.tracker(-0.1)),
+        ("for all 144 sources",
+         lambda: ts.library(ts.Study.of(table, **few), [3], question)),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInputError, match=says):
+            call()
+    for says, call in (
+        ("context axis 'kk'", lambda: library.select({"kk": 1.0, "c": 2.0})),
+        ("behaviour outside", lambda: ts.library(table, [3], question, outside="no")),
+        ("scope", lambda: Guarantee(None, "everywhere", "proof", "")),
+    ):
+        with pytest.raises(UnknownNameError, match=says):
+            call()
 
 
 def test_a_target_that_no_policy_serves_has_a_status_of_its_own():

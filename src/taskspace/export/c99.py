@@ -33,6 +33,7 @@ from taskspace.export.base import as_estimate, exporter, memoryless, require_kin
 from taskspace.policies import LinearGain, Mlp, Policy
 
 PER_LINE = 6
+WRAPPER = textwrap.TextWrapper(81, break_long_words=False, break_on_hyphens=False)
 N_VECTORS = 48
 """Random contexts of a self-test."""
 
@@ -182,8 +183,7 @@ def comment(text: str) -> str:
     text = "".join(c if c.isprintable() else " " for c in text)
     text = text.replace("??", "? ?")  # no trigraphs
     text = text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
-    whole = {"break_long_words": False, "break_on_hyphens": False}
-    return "\n * ".join(textwrap.wrap(" ".join(text.split()), 81, **whole))
+    return "\n * ".join(WRAPPER.wrap(" ".join(text.split())))
 
 
 def contexts_comment(contract: Mapping[str, Any]) -> str:
