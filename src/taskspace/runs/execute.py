@@ -32,9 +32,9 @@ from taskspace.runs.info import check_ours, locked
 from taskspace.runs.opening import open_study
 from taskspace.runs.results import Results, answer, score_range, settings_of
 from taskspace.selection import SelectionLoop, SelectResult
-from taskspace.selection.candidates import BOX, candidate_space
-from taskspace.selection.compare import check_full_table
 from taskspace.selection.selecting import (
+    BOX,
+    check_full_table,
     conclude,
     default_selector,
     make_selector,
@@ -318,7 +318,7 @@ def run_selection(
         experiment.target_space,
         experiment.seed,
     )
-    space = candidate_space(experiment.sources, spec.candidates)
+    space = experiment.sources
     if full_table is not None:
         check_full_table(full_table, space, targets)
     selector = make_selector(name, space, seed, anywhere)

@@ -32,7 +32,7 @@ from taskspace.runs.code import (
     takes_settings,
 )
 from taskspace.runs.opening import is_in_a_run
-from taskspace.selection.options import Options
+from taskspace.selection.loop import Options
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System
 from taskspace.trainers import Trainer

@@ -1,4 +1,8 @@
-"""The interface of a selector: what is known so far in, contexts to train out."""
+"""The interface of a selector: what is known so far in, contexts to train out.
+
+Candidates are the contexts that may be trained. Their coordinates are those of a box in
+which every axis has length one.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -7,15 +11,118 @@ from functools import cached_property
 from typing import ClassVar, TypeVar
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.work import TRAINED
 from taskspace.questions import Question
-from taskspace.selection.candidates import Candidates, distances
 from taskspace.selection.log import Proposal
-from taskspace.spaces import Space
+from taskspace.spaces import Reach, Space, log_axes_of
+
+
+class Candidates:
+    """Contexts that may be trained, and their coordinates in the unit box.
+
+    Args:
+        space: the contexts.
+
+    Examples:
+        >>> from taskspace import Grid
+        >>> candidates = Candidates(Grid(k=(1.0, 100.0, 3, "log"), c=(0.0, 4.0, 2)))
+        >>> candidates.unit[:3].round(3).tolist()
+        [[0.0, 0.0], [0.0, 1.0], [0.5, 0.0]]
+        >>> candidates.middle
+        2
+    """
+
+    def __init__(self, space: Space):
+        self.space, self.points = space, space.points
+        is_log = np.array(log_axes_of(space))
+        self._reach = Reach(self.points.min(0), self.points.max(0), is_log)
+        self.unit: Array = self.units_of(self.points)
+        self.varies = np.flatnonzero(np.ptp(self.unit, axis=0) > 0)
+
+    def units_of(self, points: Array) -> Array:
+        """Return coordinates of contexts; the candidates' box is [0, 1] on each axis.
+
+        Args:
+            points: one row per context.
+        """
+        return self._reach.share(points)
+
+    def points_of(self, units: Array) -> Array:
+        """Return the contexts at some coordinates.
+
+        Args:
+            units: one row per context.
+        """
+        return np.clip(self._reach.at(units), self._reach.low, self._reach.high)
+
+    @property
+    def middle(self) -> int:
+        """The candidate nearest to the middle of the box, the first among equals."""
+        middle = np.full((1, self.unit.shape[1]), 0.5)
+        return int(distances(self.unit, middle)[:, 0].argmin())
+
+    def nearest(self, units: Array) -> Numbers:
+        """Return the candidate nearest to each coordinate, the first among equals.
+
+        Args:
+            units: one row per context.
+        """
+        away, _ = self._tree.query(units)
+        # Equal up to rounding is equal: all axes have length one.
+        near = self._tree.query_ball_point(units, away + 1e-12)
+        return np.fromiter(map(min, near), np.int64, len(units))
+
+    @cached_property
+    def _tree(self) -> KDTree:
+        return KDTree(self.unit)
+
+    def left(self, planned: Array) -> Mask:
+        """Return which candidates are not planned yet.
+
+        Args:
+            planned: contexts of the planned sources.
+        """
+        remaining = np.ones(len(self.points), bool)
+        for indices in self._at(planned):
+            remaining[indices] = False
+        return remaining
+
+    def index_of(self, points: Array) -> Numbers:
+        """Return the first candidate at each context, −1 where there is none.
+
+        Args:
+            points: one row per context.
+        """
+        return np.array([[*at, -1][0] for at in self._at(points)], np.int64)
+
+    def _at(self, points: Array) -> list[list[int]]:
+        """Return the indices of the candidates at each context."""
+        rows = np.ascontiguousarray(points) + 0.0
+        return [self._places.get(row.tobytes(), []) for row in rows]
+
+    @cached_property
+    def _places(self) -> dict[bytes, list[int]]:
+        """Indices of the candidates at each context; −0 is 0."""
+        places: dict[bytes, list[int]] = {}
+        for index, row in enumerate(np.ascontiguousarray(self.points) + 0.0):
+            places.setdefault(row.tobytes(), []).append(index)
+        return places
+
+
+def distances(some: Array, others: Array) -> Array:
+    """Return Euclidean distances, `(some, other)`.
+
+    Args:
+        some: one row per point.
+        others: likewise.
+    """
+    square = (some**2).sum(1)[:, None] + (others**2).sum(1) - 2 * some @ others.T
+    return np.sqrt(np.maximum(square, 0.0))
 
 
 @dataclass(frozen=True)
@@ -23,21 +130,80 @@ class Known:
     """What the rows of a ledger say about a question.
 
     Args:
+        ledger: what is trained and evaluated; it may have grown since.
         question: what is asked.
-        losses: loss of every evaluated source, dims `(source, target)`.
+        version: of the ledger, when this was known.
+        indices: of the sources that are evaluated.
+        losses: loss of each of them, dims `(source, target)`.
         sources: contexts of these sources, one row each.
         planned: contexts of all sources whose training is planned, done or not.
         pending: contexts of those that are being trained.
         judged: targets whose loss has a reference that counts. At the others `losses`
             are against the best policy seen, which is enough to choose what to train.
+        reference: what the losses are against, where it may change.
     """
 
+    ledger: Ledger
     question: Question
+    version: int
+    indices: Numbers
     losses: Array
     sources: Array
     planned: Array
     pending: Array
     judged: Mask
+    reference: Array
+
+    @classmethod
+    def of(
+        cls, ledger: Ledger, question: Question, before: "Known | None" = None
+    ) -> "Known":
+        """Return what a ledger says about a question.
+
+        Args:
+            ledger: what is trained and evaluated.
+            question: what is asked.
+            before: what it said before. Losses are computed of new sources only,
+                unless the reference has changed.
+        """
+        indices, compares = np.flatnonzero(ledger.evaluated), False
+        n_targets = ledger.target_space.size
+        points = np.empty((0, len(ledger.target_space.names)))
+        if ledger.n_sources:
+            points = ledger.sources.points
+        judged, reference = np.ones(n_targets, bool), np.empty(0)
+        losses = np.empty((len(indices), n_targets))
+        if len(indices):
+            compares = question.rule.compares_with_best
+        if compares:
+            reference = ledger.best_seen()[0]
+            judged = ~np.isnan(ledger.best_known()[0])
+        is_new = np.ones(len(indices), bool)
+        if before is not None and np.array_equal(
+            reference, before.reference, equal_nan=True
+        ):
+            is_new = ~np.isin(indices, before.indices)
+            losses[~is_new] = before.losses
+        if is_new.any():
+            table = ledger.table(against_seen=True, numbers=indices[is_new])
+            losses[is_new] = question.losses(table).values
+        return cls(
+            ledger,
+            question,
+            ledger.version,
+            indices,
+            losses,
+            sources=points[indices],
+            planned=points[[kind == TRAINED for kind in ledger.kinds]],
+            pending=points[ledger.pending],
+            judged=judged,
+            reference=reference,
+        )
+
+    @property
+    def targets(self) -> Array:
+        """Contexts of the targets, one row each."""
+        return self.ledger.target_space.points
 
     @cached_property
     def served(self) -> Mask:
@@ -53,63 +219,6 @@ class Known:
     def counted(self) -> Mask:
         """Targets that count as covered: served, by a reference that counts."""
         return self.covered & self.judged
-
-
-class Looking:
-    """What a ledger says about a question; a look computes new rows only.
-
-    Args:
-        ledger: what is trained and evaluated; it may grow between two looks.
-        question: what is asked.
-    """
-
-    def __init__(self, ledger: Ledger, question: Question):
-        self.ledger, self.question = ledger, question
-        self._compares = question.rule.compares_with_best
-        self._version, self._known = -1, None
-        self._indices = np.empty(0, np.int64)
-        self._reference: Array | None = None
-        self._losses = np.empty((0, ledger.target_space.size))
-
-    def now(self) -> Known:
-        """Return what the ledger says now."""
-        if self._known is None or self._version != self.ledger.version:
-            self._known, self._version = self._look(), self.ledger.version
-        return self._known
-
-    def _look(self) -> Known:
-        ledger = self.ledger
-        judged = np.ones(ledger.target_space.size, bool)
-        points = np.empty((0, len(ledger.target_space.names)))
-        if ledger.n_sources:
-            points = ledger.sources.points
-        done = ledger.evaluated
-        if done.any():
-            self._update(np.flatnonzero(done))
-            if self._compares:
-                judged = ~np.isnan(ledger.best_known()[0])
-        return Known(
-            self.question,
-            self._losses,
-            points[done],
-            points[[kind == TRAINED for kind in ledger.kinds]],
-            points[ledger.pending],
-            judged,
-        )
-
-    def _update(self, indices: Numbers) -> None:
-        """Compute losses of new sources; of all if the reference changed."""
-        reference = self.ledger.best_seen()[0] if self._compares else np.empty(0)
-        before, self._reference = self._reference, reference
-        if before is None or not np.array_equal(reference, before, equal_nan=True):
-            self._indices, self._losses = indices[:0], self._losses[:0]
-        is_new = ~np.isin(indices, self._indices)
-        if is_new.any():
-            table = self.ledger.table(against_seen=True, numbers=indices[is_new])
-            losses = np.empty((len(indices), self._losses.shape[1]))
-            losses[is_new] = self.question.losses(table).values
-            losses[~is_new] = self._losses
-            self._indices, self._losses = indices, losses
 
 
 class Selector(ABC):
@@ -154,7 +263,7 @@ class Selector(ABC):
 
     def __init__(self, space: Space, seed: int = 0):
         self.candidates, self.seed = Candidates(space), seed
-        self._looking: Looking | None = None
+        self._last: Known | None = None
 
     @abstractmethod
     def propose(self, ledger: Ledger, question: Question, n: int) -> Array:
@@ -203,10 +312,12 @@ class Selector(ABC):
                 f"Candidates must have the axes of the targets, {tuple(names)}, but "
                 f"have {tuple(axes)}."
             )
-        last = self._looking
-        if last is None or last.ledger is not ledger or last.question != question:
-            last = self._looking = Looking(ledger, question)
-        return last.now()
+        last = self._last
+        if last and (last.ledger is not ledger or last.question != question):
+            last = None
+        if last is None or last.version != ledger.version:
+            last = self._last = Known.of(ledger, question, last)
+        return last
 
     def rng(self, seen: Known) -> np.random.Generator:
         """Return randomness of the next proposal: of the seed and the sources planned.
@@ -254,12 +365,11 @@ class OneByOne(Selector):
     """A selector that picks one candidate at a time; each pick knows those before."""
 
     @abstractmethod
-    def pick(self, ledger: Ledger, seen: Known, left: Mask) -> int | None:
+    def pick(self, seen: Known, left: Mask) -> int | None:
         """Return the index of a candidate that is left, None if none is worth it.
 
         Args:
-            ledger: what is trained so far.
-            seen: what it says, with what was picked before among the planned.
+            seen: what is known, with what was picked before among the planned.
             left: candidates that are not planned; at least one.
         """
 
@@ -275,7 +385,7 @@ class OneByOne(Selector):
         before = len(seen.planned)
         for _ in range(n):
             left = self.candidates.left(seen.planned)
-            index = self.pick(ledger, seen, left) if left.any() else None
+            index = self.pick(seen, left) if left.any() else None
             if index is None:
                 break
             row = self.candidates.points[index : index + 1]
@@ -285,15 +395,3 @@ class OneByOne(Selector):
                 pending=np.concatenate([seen.pending, row]),
             )
         return seen.planned[before:]
-
-
-__all__ = [
-    "SELECTORS",
-    "Candidates",
-    "Known",
-    "Looking",
-    "OneByOne",
-    "Selector",
-    "distances",
-    "selector",
-]

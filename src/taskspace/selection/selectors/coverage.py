@@ -23,8 +23,7 @@ from scipy.spatial import KDTree
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
-from taskspace.selection.candidates import distances
-from taskspace.selection.selectors.base import Known, Selector, selector
+from taskspace.selection.selectors.base import Known, Selector, distances, selector
 from taskspace.selection.selectors.baselines import Farthest
 from taskspace.selection.selectors.transfer import fit_transfer
 from taskspace.spaces import Space
@@ -82,7 +81,7 @@ class Coverage(Selector):
         remaining = self.candidates.left(seen.planned)
         if not remaining.any() or not len(seen.sources):
             return self._fallback.propose(ledger, question, n)
-        problem = _Problem(self, ledger, seen)
+        problem = _Problem(self, seen)
         model = self._model(problem, len(seen.sources))
         if model is None:
             return self._fallback.propose(ledger, question, n)
@@ -163,38 +162,24 @@ class Coverage(Selector):
         """Return what the first rows predict; None if they tell nothing."""
         key = n_rows, problem.excess[n_rows - 1].tobytes()[:4096]
         if key not in self._models:
-            fit = self._fit_surface if self._axis is None else self._fit_line
-            self._models[key] = fit(problem, n_rows)
+            self._models[key] = self._fit(problem, n_rows)
         return self._models[key]
 
-    def _fit_line(self, problem: "_Problem", n_rows: int) -> Ratios | None:
-        axis, targets = self._axis, problem.targets
-        reaches = Reaches.of(
-            problem.sources[:n_rows, axis],
-            targets[:, axis],
-            problem.ratio[:n_rows],
-            problem.seen.served[:n_rows],
-        )
-        if reaches is None:
-            return None
-        return lambda units, wanted: reaches.ratios(
-            units[:, axis], targets[wanted, axis]
-        )
-
-    def _fit_surface(self, problem: "_Problem", n_rows: int) -> Ratios | None:
-        targets = problem.targets
+    def _fit(self, problem: "_Problem", n_rows: int) -> Ratios | None:
+        axis, rows, targets = self._axis, slice(n_rows), problem.targets
+        sources = problem.sources[rows]
+        if axis is not None:
+            ratio, served = problem.ratio[rows], problem.seen.served[rows]
+            line = Reaches.of(sources[:, axis], targets[:, axis], ratio, served)
+            return line and (
+                lambda units, wanted: line.ratios(units[:, axis], targets[wanted, axis])
+            )
         rng = np.random.default_rng([self.seed, n_rows, 0])
-        model = fit_transfer(
-            problem.sources[:n_rows],
-            targets,
-            problem.excess[:n_rows],
-            problem.scale,
-            rng,
-        )
-        if model is None:
-            return None
-        return lambda units, wanted: _over(
-            model.predict(units, targets[wanted]), problem.roots(units, wanted)
+        model = fit_transfer(sources, targets, problem.excess[rows], problem.scale, rng)
+        return model and (
+            lambda units, wanted: _over(
+                model.predict(units, targets[wanted]), problem.roots(units, wanted)
+            )
         )
 
     def _margin(self, problem: "_Problem") -> float:
@@ -229,10 +214,10 @@ class Coverage(Selector):
 class _Problem:
     """Rows in the shape that the model needs."""
 
-    def __init__(self, selector: Selector, ledger: Ledger, seen: Known):
-        self.seen = seen
+    def __init__(self, selector: Selector, seen: Known):
+        self.seen, ledger = seen, seen.ledger
         self.sources = selector.candidates.units_of(seen.sources)
-        self.targets = selector.candidates.units_of(ledger.target_space.points)
+        self.targets = selector.candidates.units_of(seen.targets)
         epsilon = np.full(len(self.targets), seen.question.epsilon)
         excess = seen.losses
         rule = seen.question.rule

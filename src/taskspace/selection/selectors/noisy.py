@@ -22,9 +22,8 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.work import REGION
 from taskspace.questions import Question
-from taskspace.selection.candidates import distances
 from taskspace.selection.log import Proposal
-from taskspace.selection.selectors.base import Known, Selector, selector
+from taskspace.selection.selectors.base import Known, Selector, distances, selector
 from taskspace.selection.selectors.baselines import Farthest
 from taskspace.spaces import Space
 from taskspace.trainers.base import RegionTrainer
@@ -156,19 +155,18 @@ class Noisy(Selector):
         super().__init__(space, seed)
         self._points = Farthest(space, seed)
 
-    def kind(self, ledger: Ledger, seen: Known, trials: Sequence[Trial]) -> Kind:
+    def kind(self, seen: Known, trials: Sequence[Trial]) -> Kind:
         """Return what to train next.
 
         Args:
-            ledger: what is trained so far.
-            seen: what it says.
+            seen: what is known.
             trials: what each training gave.
         """
         remaining = self.candidates.left(seen.planned)
-        homes = self.homes(ledger.target_space.points[~seen.covered])
+        homes = self.homes(seen.targets[~seen.covered])
         return choose_kind(
             trials,
-            budget=_budget(ledger),
+            budget=_budget(seen.ledger),
             is_fresh=bool(remaining[homes].any()),
             is_single=bool((~seen.covered).sum() == 1),
         )
@@ -199,8 +197,8 @@ class Noisy(Selector):
                 "another selector."
             )
         seen = self.look(ledger, question)
-        trials = past_trials(ledger, seen)
-        kind = self.kind(ledger, seen, trials)
+        trials = past_trials(seen)
+        kind = self.kind(seen, trials)
         targets = np.arange(len(ledger.task.targets))
         if len(seen.losses):
             targets = np.flatnonzero(~seen.covered)
@@ -234,7 +232,7 @@ class Noisy(Selector):
             ledger: what is trained and evaluated so far.
             question: what shall be covered.
         """
-        trials = past_trials(ledger, self.look(ledger, question))
+        trials = past_trials(self.look(ledger, question))
         last = {SIDES[trial.kind]: trial for trial in trials}
         budget = _budget(ledger)
         return not any(t.is_cut and t.steps < budget for t in last.values())
@@ -246,15 +244,9 @@ class Regions(Noisy):
 
     tries_homes: ClassVar[bool] = False
 
-    def kind(self, ledger: Ledger, seen: Known, trials: Sequence[Trial]) -> Kind:
-        """Return `"region"`, or `"continue"` where the last one still rose.
-
-        Args:
-            ledger: what is trained so far.
-            seen: what it says.
-            trials: what each training gave.
-        """
-        del ledger, seen
+    def kind(self, seen: Known, trials: Sequence[Trial]) -> Kind:
+        """Return `"region"`, or `"continue"` where the last one still rose."""
+        del seen
         return "continue" if trials and trials[-1].goes_on else "region"
 
 
@@ -265,15 +257,14 @@ def _budget(ledger: Ledger) -> int:
     return steps or getattr(trainer, "total_steps", 1) * trainer.n_policies
 
 
-def past_trials(ledger: Ledger, seen: Known) -> list[Trial]:
+def past_trials(seen: Known) -> list[Trial]:
     """Return what each training gave; one under way or failed has given nothing.
 
     Args:
-        ledger: what is trained so far.
-        seen: what it says.
+        seen: what is known.
     """
-    trials: list[Trial] = []
-    covered = np.zeros(len(ledger.task.targets), bool)
+    ledger, trials = seen.ledger, list[Trial]()
+    covered = np.zeros(len(seen.targets), bool)
     rows = iter(seen.served)
     for index, source_kind in enumerate(ledger.kinds):
         kind: Kind = "region" if source_kind == REGION else "point"

@@ -89,21 +89,15 @@ def fit_transfer(
         share = weight**2 if len(sources) > 1 else np.ones(len(usable))
         kept = rng.choice(len(usable), MAX_CELLS, replace=False, p=share / share.sum())
         usable, weight = usable[kept], weight[kept]
-    n_targets = len(targets)
+    degrees = FIRST_DEGREES if len(sources) <= FEW_ROWS else DEGREES
+    of_source, of_target = np.divmod(usable, len(targets))
     return _fit(
-        _degrees(sources),
-        sources[usable // n_targets],
-        targets[usable % n_targets],
+        degrees.get(sources.shape[1], (1, 1)),
+        sources[of_source],
+        targets[of_target],
         root[usable],
         weight,
     )
-
-
-def _degrees(sources: Array) -> tuple[int, int]:
-    n_axes = sources.shape[1]
-    if len(sources) <= FEW_ROWS:
-        return FIRST_DEGREES.get(n_axes, (1, 1))
-    return DEGREES.get(n_axes, (1, 1))
 
 
 def _terms(units: Array, powers: Numbers) -> Array:
@@ -135,9 +129,8 @@ def _fit(
     g = np.zeros((len(powers_g), n_axes))
     g[(powers_g.sum(1) == 1).nonzero()[0]] = powers_g[powers_g.sum(1) == 1]
     length = np.linalg.norm(step @ g, axis=1)
-    size = (weight**2 * root * length).sum() / max(
-        (weight * length) @ (weight * length), 1e-300
-    )
+    square = (weight * length) @ (weight * length)
+    size = (weight**2 * root * length).sum() / max(square, 1e-300)
     a = np.zeros((len(powers_a), len(rows)))
     a[0, rows == columns] = size
     start = np.concatenate([g.ravel(), a.ravel()])
@@ -166,13 +159,8 @@ def _fit(
         for place, (i, j) in enumerate(zip(rows, columns, strict=True)):
             along[:, j] += direction[:, i] * entries[:, place]
         by_a = direction[:, rows] * delta[:, columns]
-        jacobian = np.concatenate(
-            [
-                (step[:, :, None] * along[:, None]).reshape(len(root), -1),
-                (at[:, :, None] * by_a[:, None]).reshape(len(root), -1),
-            ],
-            axis=1,
-        )
+        parts = step[:, :, None] * along[:, None], at[:, :, None] * by_a[:, None]
+        jacobian = np.hstack([part.reshape(len(root), -1) for part in parts])
         jacobian *= weight[:, None] * unit
         slope = jacobian.T @ (weight * (norm - root)) + PRIOR * (values - start) / unit
         hessian = jacobian.T @ jacobian + PRIOR * np.eye(len(values))
