@@ -10,9 +10,9 @@ import pytest
 
 import taskspace as ts
 from taskspace.runs import load_experiment, run_experiment
-from taskspace.show.figures.boxes import boxes_title
-from taskspace.show.figures.coverage import draw_run, run_coverage
-from taskspace.show.figures.map import axes_of, cell_edges
+from taskspace.show.curves import draw_run, run_coverage
+from taskspace.show.maps import axes_of, cell_edges
+from taskspace.show.regions import boxes_title
 from taskspace.show.style import (
     colour,
     colour_numbers,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import taskspace as ts
 from taskspace.cover.profile import round_epsilons, round_numbers
 from taskspace.cover.thresholds import Losses
-from taskspace.show.figures.map import axes_of
-from taskspace.show.figures.transfer import seriation
+from taskspace.show.maps import axes_of, seriation
 from taskspace.show.page.data import ranks
 from taskspace.show.page.html import Blobs, bundle, quantise
 from taskspace.show.page.layers import first_steps, make_layer

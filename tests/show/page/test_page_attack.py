@@ -63,7 +63,8 @@ def test_names_are_text_in_selections_and_certificates(browser, tmp_path, evil):
                      "state": "failed", "reason": evil, "region": ()}],
     }  # fmt: skip
     page.header["certificates"] = [
-        {"key": "regret.worst", "epsilon": 1.0, "question": evil, "boxes": None,
+        {"key": "regret.worst", "epsilon": 1.0, "question": evil, "ask": evil,
+         "boxes": None,
          "items": [{"name": evil, "holds": True, "kind": "proof", "scope": evil,
                     "why": evil}]}
     ]  # fmt: skip
@@ -132,7 +133,7 @@ def test_tolerances_on_the_very_losses(browser, tmp_path, name):
         browser.set(".epsilon-number", epsilon, "change")
         found = browser.ask(VIEW)
         assert found["epsilon"] == epsilon
-        who = expected(table, "regret", "worst", epsilon, found["sources"])
+        who = expected(table, "regret", epsilon, found["sources"])
         mine = [-1 if p < 0 else found["sources"][p] for p in found["who"]]
         np.testing.assert_array_equal(mine, who)
         sets = ts.tolerance_sets(

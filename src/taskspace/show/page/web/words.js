@@ -82,7 +82,7 @@ function between(view, answer) {
   if (!boxes) {
     const known = (view.page.header.certificates ?? []).filter((/** @type {any} */ c) => c.boxes);
     const where = known.length && !certificate
-      ? ` Certified are ${known.map((/** @type {any} */ c) => `ε = ${number(c.epsilon)} (${c.key.split(".").join(", ")})`).join("; ")}.` : "";
+      ? ` Certified are ${known.map((/** @type {any} */ c) => `${c.ask}`).join("; ")}.` : "";
     return [...items.map((/** @type {any} */ { kind, why }) => ({ kind, text: why })),
       { kind: "open", text: `Nothing is said here about contexts between those of the table.${where}` }];
   }
