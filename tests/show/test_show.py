@@ -13,13 +13,7 @@ from taskspace.runs import load_experiment, run_experiment
 from taskspace.show.curves import draw_run, run_coverage
 from taskspace.show.maps import axes_of, cell_edges
 from taskspace.show.regions import boxes_title
-from taskspace.show.style import (
-    colour,
-    colour_numbers,
-    ink,
-    title_of,
-    touching_sources,
-)
+from taskspace.show.style import colour, colour_numbers, ink, title_of, touching_sources
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +26,6 @@ def finished(run_path):
     options = ["space.n=9", "cover.n_repeats=7", "trainer.n_policies=2"]
     experiment = load_experiment("msd", options)
     return experiment, run_experiment(experiment, run_path).results
-
-
-@pytest.fixture(scope="module")
-def small_run(tmp_path_factory):
-    path = tmp_path_factory.mktemp("run") / "msd"
-    options = ["space.n=6", "cover.n_repeats=2", "trainer.n_policies=1"]
-    run_experiment(load_experiment("msd", options), path)
-    return path
 
 
 def lines_of(axes):

@@ -30,12 +30,7 @@ def hostile_table(evil):
 
 @pytest.mark.parametrize("evil", EVIL)
 def test_text_is_text_wherever_it_stands(browser, tmp_path, evil):
-    about = {
-        "warnings": [evil],
-        "settings": evil,
-        "reproduce": evil,
-        "versions": evil,
-    }
+    about = {"warnings": [evil], "settings": evil, "reproduce": evil, "versions": evil}
     asked = [ts.Question(epsilon=1.0)]
     page = collect(hostile_table(evil), asked, title=evil, time_limit=0.2, n_steps=5)
     page.header["about"] |= {"path": evil, **about}

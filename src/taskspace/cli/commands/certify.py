@@ -149,17 +149,12 @@ def selected(
 
 
 def _words(result: CertifyResult, study: Study) -> str:
-    """Return the statement that reaches furthest, then a block for each other."""
+    """Return a block for each statement that says something, the furthest first."""
     *others, last = result.certificates
-    lines = [f"Asked: {result.question.statement}.", *_block(last)]
-    contexts = last.values.get("source_contexts", [])
-    if contexts:
-        more = "; ..." if len(contexts) > SHOWN_SOURCES else ""
-        words = [context_words(c, list(c)) for c in contexts[:SHOWN_SOURCES]]
-        lines.append(f"  Sources that serve: {'; '.join(words)}{more}.")
     told = [c for c in others if c.kind != "vacuous" and "side" not in c.values]
-    for certificate in reversed(told):
-        lines += _block(certificate)
+    blocks = [_block(certificate) for certificate in reversed(told)]
+    blocks.insert(len(blocks) if last.kind == "vacuous" else 0, _block(last))
+    lines = [f"Asked: {result.question.statement}.", *blocks]
     if n := len(others) - len(told):
         lines.append(f"{n} more that bound less or do not apply: --format json.")
     if cost := study.table.attrs.get("cost"):
@@ -167,9 +162,16 @@ def _words(result: CertifyResult, study: Study) -> str:
     return "\n".join(lines)
 
 
-def _block(certificate: Certificate) -> list[str]:
+def _block(certificate: Certificate) -> str:
     """Return a statement: its name and kind in a line, then why, indented."""
-    holds = "" if certificate.holds else ", does not hold"
+    holds = certificate.holds or certificate.kind == "vacuous"
+    missing = "" if holds else ", does not hold"
+    lines = [f"{certificate.name}: {certificate.kind}{missing}"]
     why = textwrap.wrap(certificate.why, WIDTH, break_on_hyphens=False)
-    head = f"{certificate.name}: {certificate.kind}{holds}"
-    return [head, *(f"  {line}" for line in why)]
+    lines += [f"  {line}" for line in why]
+    contexts = certificate.values.get("source_contexts", [])
+    if contexts:
+        words = [context_words(c, list(c)) for c in contexts[:SHOWN_SOURCES]]
+        more = "; ..." if len(contexts) > SHOWN_SOURCES else ""
+        lines.append(f"  Sources that serve: {'; '.join(words)}{more}.")
+    return "\n".join(lines)

@@ -29,7 +29,7 @@ from taskspace.schedules import Schedule
 
 EXAMPLES = (
     "taskspace export runs/msd-lqr --ask 'regret <= 0.2' --to library",
-    "taskspace export scores.csv --ask 'regret <= 5' --to library",
+    "taskspace export scores.csv --ask 'regret <= 5' --to library --as none",
 )
 SECONDS = 20.0
 """Processor seconds to look for few sources, and for a proof."""
