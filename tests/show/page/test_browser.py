@@ -78,42 +78,6 @@ def test_tolerances_have_the_size_of_the_library(opened, msd_table):
         assert rows == cover.size
 
 
-def test_random_views_are_exact(opened, msd_table):
-    rng = np.random.default_rng(1)
-    layers = opened.run(
-        "return taskspace.page.header.layers.map(l => [l.key, l.label])"
-    )
-    n = msd_table.sizes["source"]
-    assert len(layers) == 8
-    for _ in range(20):
-        key, asked = layers[rng.integers(len(layers))]
-        sources = rng.choice(n, rng.integers(1, 9), replace=False).tolist()
-        share = float(rng.uniform())
-        found = opened.ask(
-            "const [key, sources, share] = arguments;"
-            "const panel = taskspace.panels[0];"
-            "await panel.setLayer(key);"
-            "panel.view.method = 'hand'; panel.view.hand = sources;"
-            "panel.view.step = Math.floor(share * panel.view.layer.about.steps.length);"
-            "await panel.update();" + VIEW,
-            key,
-            sources,
-            share,
-        )
-        who = expected(msd_table, asked, found["epsilon"], sources)
-        mine = [-1 if p < 0 else found["sources"][p] for p in found["who"]]
-        np.testing.assert_array_equal(mine, who)
-        assert found["served"] == (who >= 0).sum()
-        assert found["counts"] == [int((who == s).sum()) for s in sources]
-        sizes = ts.loss(msd_table, ts.Question(asked)).values <= found["epsilon"]
-        shown = opened.run(
-            "return [...document.querySelectorAll('.selected tbody tr')]"
-            ".map(r => [...r.children].map(c => c.textContent))"
-        )
-        for row, source in zip(shown, sources, strict=True):
-            assert int(row[3]) == sizes[source].sum()
-
-
 def test_losses_are_bit_for_bit(opened, msd_table):
     for criterion in ("signed", "regret", "ratio", "cost"):
         for judge in ("worst", "best"):
@@ -302,33 +266,13 @@ def test_the_address_holds_the_state(opened, msd_page, tmp_path):
     assert opened.run("return location.hash") == fragment
 
 
-@pytest.mark.parametrize(
-    "fragment",
-    ["#c=nonsense.worst&e=NaN", "#c=regret.worst&e=1e99&p=-4&k=x&m=hand&s=9999.a.3",
-     "#c=regret.worst&m=<script>&x=1.1.1", "#%%%", "#e=0&p=1e9&v=source&o=777"],
-)  # fmt: skip
-def test_a_broken_address_still_shows_something(browser, msd_page, tmp_path, fragment):
-    browser.show(msd_page, tmp_path, fragment)
-    assert "serve" in browser.text(".sentence")
-    assert browser.errors() == []
-
-
 def test_names_are_text(browser, named_matrix, tmp_path):
     title = "</script><script>window.hacked = 2</script>"
     asked = [ts.Question("regret", epsilon=8.0)]
     page = collect(named_matrix, asked, title=title, time_limit=0.5)
-    page.header["about"] |= {
-        "path": "</script><img src=x onerror=hacked=3>",
-        "settings": "<img src=x onerror=hacked=4>",
-        "warnings": ["<b>w</b>"],
-    }
     browser.show(render(page.header, page.blobs), tmp_path, "#p=3")
     assert browser.text("h1") == title
     assert browser.run("return window.hacked === undefined")
-    assert (
-        browser.run("return document.querySelectorAll('h1 *, .detail b b').length") == 0
-    )
-    assert browser.run("return document.querySelectorAll('img').length") == 0
     assert "t3<script>window.hacked = 1</script>" in browser.text(".detail h3")
     assert browser.errors() == []
 

@@ -59,9 +59,9 @@ class Options:
 def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
     """Certify a cover: on the table, between its targets, on fresh samples.
 
-    The statement printed first is the one that reaches furthest. Exit code 3 where it
-    is neither a proof nor a confidence that holds. A confidence is that of one
-    statement: certifying again after a change is another one.
+    The statement that reaches furthest is printed first, unless it is vacuous. Exit
+    code 3 where it is neither a proof nor a confidence that holds. A confidence is that
+    of one statement: certifying again after a change is another one.
     """
     figure_file(options.plot)
     question = asking.question(options.path)

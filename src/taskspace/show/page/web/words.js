@@ -48,8 +48,11 @@ export function claims(view, answer) {
   if (size && bound >= size) {
     found.push({ kind, text: `No fewer of these ${count(header.sources.n)} sources serve ${as}; others may.` });
   } else if (size) {
+    const isFull = answer.served === view.layer.n - view.about.n_uncoverable;
+    const rest = isFull && view.about.upper < size
+      ? `, and ${count(view.about.upper)} are enough` : `; whether ${count(size)} is the least is open`;
     const how = boundKind === "size" ? ` (no source serves more than ${count(view.about.largest)} targets)` : "";
-    found.push({ kind, text: `At least ${count(bound)} of these ${count(header.sources.n)} sources ${bound === 1 ? "is" : "are"} needed to serve ${as}${how}; whether ${count(size)} is the least is open.` });
+    found.push({ kind, text: `At least ${count(bound)} of these ${count(header.sources.n)} sources ${bound === 1 ? "is" : "are"} needed to serve ${as}${how}${rest}.` });
     if (view.about.time_up && view.isWhole) {
       found.push({ kind: "open", text: "The time limit ended the search at this tolerance; --time-limit gives it more." });
     }
