@@ -109,7 +109,7 @@ def test_exit_code_3_where_no_proof_was_reached(run):
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 3, result.output
     text = " ".join(result.stdout.split())
-    assert "continuum cover proof, does not hold" in text
+    assert "continuum cover: proof, does not hold" in text
     assert "is refuted" in text
     assert "% is open" in text
     help_text = CliRunner().invoke(app, ["--help"]).output
@@ -270,7 +270,7 @@ def test_a_plant_that_a_function_makes_is_certified(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
     assert (
-        "cover proof Every mass in the box, not only the grid, costs at most 5 %"
+        "cover: proof Every mass in the box, not only the grid, costs at most 5 %"
         in said
     )
     del sys.modules["my_cart"]

@@ -23,7 +23,7 @@ def run_path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(run_path):
-    options = ["space.n=9", "cover.n_repeats=7", "trainer.n_policies=2"]
+    options = ["space.n=6", "cover.n_repeats=4", "trainer.n_policies=2"]
     experiment = load_experiment("msd", options)
     return experiment, run_experiment(experiment, run_path).results
 
@@ -56,7 +56,7 @@ def test_the_coverage_of_a_run_is_that_of_its_covers(finished):
                     if a.question == question)  # fmt: skip
         assert top[f"proven: at least {bound:g}"][0] == [bound, bound]
         # An oracle trains everything; the others what they select.
-        assert bottom["greedy, of all 162"][0] == [81 * 2]
+        assert bottom["greedy, of all 72"][0] == [36 * 2]
         assert bottom["random"][0] == [2 * n for n in top["random"][0]]
 
 
