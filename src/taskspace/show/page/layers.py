@@ -120,7 +120,6 @@ def make_layer(
     stored: Iterable[float] = (),
     covers: Iterable[tuple[float, Cover]] = (),
     n_steps: int = 40,
-    epsilons: Sequence[float] | None = None,
     time_limit: float = 5.0,
     progress: Progress = silent,
 ) -> Layer:
@@ -132,20 +131,16 @@ def make_layer(
         stored: tolerances that must be among the steps; the first is shown first.
         covers: covers that are known already, with their tolerances.
         n_steps: about how many steps to choose beside them.
-        epsilons: ascending tolerances to take instead of choosing any.
         time_limit: processor seconds for searches beyond greedy, all steps together.
         progress: told how far it is.
     """
     asked = list(dict.fromkeys([*stored, *(epsilon for epsilon, _ in covers)]))
-    if epsilons is None:
-        steps = round_epsilons(
-            losses,
-            asked,
-            n_epsilons=n_steps,
-            allow_negative=question.rule.allows_negative_epsilon,
-        )
-    else:
-        steps = np.unique([*epsilons, *asked])
+    steps = round_epsilons(
+        losses,
+        asked,
+        n_epsilons=n_steps,
+        allow_negative=question.rule.allows_negative_epsilon,
+    )
     first = first_steps(losses, steps)
     start = int(np.searchsorted(steps, asked[0])) if asked else 0
     layer = Layer(question.at(float(steps[0])), [], first, losses, start)

@@ -1,4 +1,4 @@
-"""Certified boxes: which source serves which box of the continuum."""
+"""What is served between the targets: certified boxes, and tolerance sets."""
 
 import textwrap
 
@@ -14,10 +14,11 @@ from taskspace._util.arrays import Array, Numbers
 from taskspace._util.decimals import round_to_side
 from taskspace.certificates.boxes.check import CERTIFIED, STATUS, ContinuumCover
 from taskspace.certificates.certify import CertifyResult
+from taskspace.certificates.paper import contexts_of
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.questions import Question
-from taskspace.show.figures.map import (
+from taskspace.show.maps import (
     AxisRecord,
     axes_of,
     draw_axes,
@@ -27,11 +28,13 @@ from taskspace.show.figures.map import (
     source_points,
 )
 from taskspace.show.style import (
+    PALETTE,
     colour,
     colour_numbers,
     draw_sources,
     legend_below,
     literal,
+    panel,
     panels,
     title_of,
     touching_sources,
@@ -77,7 +80,8 @@ def boxes(study: Study | xr.Dataset, result: CertifyResult) -> Figure:
             near[number] |= more
     shades = [colour(number) for number in colour_numbers(near)]
     width = 5.2 if len(cuts) == 1 else 3.6 * len(cuts)
-    with panels(width, 4.6, 1, len(cuts), grid=False) as (figure, (row,)):
+    height = 4.6 if len(live) > 1 else 2.2
+    with panels(width, height, 1, len(cuts), grid=False) as (figure, (row,)):
         for plane, cut, boxes in zip(row, cuts, inside, strict=True):
             corners = low[boxes, :2], high[boxes, :2]
             _draw_boxes(plane, *corners, found.status[boxes], source[boxes], shades)
@@ -201,3 +205,56 @@ def _draw_boxes(
                 rasterized=int(chosen.sum()) > 2000,
             )
         )
+
+
+def tolerance(
+    study: Study | xr.Dataset,
+    question: Question,
+    *,
+    source: int | None = None,
+) -> Figure:
+    """Draw the tolerance set of a source.
+
+    Of more than two axes the plane of the source is drawn.
+
+    Args:
+        study: what is known, or a performance table, with contexts.
+        question: criterion, judge and tolerance.
+        source: index of the source; the one that serves most targets if left out.
+    """
+    study = as_study(study)
+    table = question.table_of(study)
+    sources, targets = contexts_of(table)
+    if source is None:
+        source = int(question.sets(study).sizes.argmax())
+    if not 0 <= source < sources.size:
+        raise InvalidInputError(
+            f"0 <= source < {sources.size} must hold, but got {source}."
+        )
+    home = sources.points[source]
+    near = np.ones(targets.size, bool)
+    for axis in range(2, len(home)):  # the plane that the source lies in
+        apart = np.abs(targets.points[:, axis] - home[axis])
+        near &= apart == apart.min()
+    fixed = zip(sources.names[2:], home[2:], strict=True)
+    where = "".join(f", {name} = {value:g}" for name, value in fixed)
+    title = f"tolerance set of source {source}: {title_of(question)}{where}"
+    served = question.rows(table, slice(source, source + 1))[0] <= question.epsilon
+    records = axes_of(targets, study.labels)[:2]
+    points, (centre,) = on_plane(targets.points[near, :2]), on_plane(home[None, :2])
+    with panel(4.8, 4.8 if len(records) == 2 else 2.4) as (figure, axes):
+        for mine, size, shade, word in (
+            (~served[near], 4, "#bbbbbb", "not served"),
+            (served[near], 8, PALETTE[0], "served"),
+        ):
+            label = f"{word}: {int(mine.sum()):,}"
+            axes.scatter(*points[mine].T, s=size, color=shade, label=label)
+        axes.plot(*centre, "*", markersize=12, color="black", label="the source")
+        draw_axes(axes, records, pad=0.03)
+        spans = [record.high - record.low for record in records]
+        is_linear = all(record.scale == "linear" for record in records)
+        if is_linear and len(spans) == 2 and 0.2 * max(spans) < min(spans):
+            axes.set_aspect("equal")
+        axes.set_title(literal(textwrap.fill(title, 52)), fontsize=9.5)
+        legend_below(figure)
+    return figure

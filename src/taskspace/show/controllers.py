@@ -1,30 +1,34 @@
-"""Interpolated schedules: losses between breakpoints."""
+"""Gains: what a schedule loses between its breakpoints, and designed gains."""
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from taskspace._util.arrays import Array
+from taskspace.designs import Design
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
 from taskspace.schedules import Schedule
 from taskspace.schedules.schedule import check_schedulable
 from taskspace.schedules.search import losses_at
-from taskspace.show.figures.map import AxisRecord, axes_of, cell_edges
+from taskspace.show.maps import AxisRecord, axes_of, cell_edges
 from taskspace.show.style import (
     PALETTE,
     colour,
     legend_below,
     literal,
+    panel,
     panels,
     set_axis,
     title_of,
 )
 from taskspace.spaces import Grid
+from taskspace.systems.linear import LinearSystem
 
 N_VALUES = {1: 401, 2: 61}
 """Contexts per axis at which losses are computed, by the number of axes."""
@@ -84,7 +88,8 @@ def schedule(
         if len(shown) == 2:
             axes, image = grid[0, 0], losses.reshape(len(varying[0]), -1).T
             _draw_losses(axes, shown, varying, image, question.epsilon)
-            axes.plot(*place, "*", ms=13, color=PALETTE[1], mec="black", label=said)
+            star: Any = {"ms": 13, "color": PALETTE[1], "mec": "black", "zorder": 5}
+            axes.plot(*place, "*", **star, clip_on=False, label=said)
         else:
             top, axes = grid.ravel()
             finite = np.where(np.isfinite(losses), losses, np.nan)
@@ -97,7 +102,7 @@ def schedule(
             top.set(ylabel="loss")
             for i, name in enumerate(answer.structure.names):
                 axes.plot(varying[0], numbers[:, i], color=colour(i), label=name)
-            axes.set(ylabel="interpolated")
+            axes.set(ylabel="gain")
         for panel in grid.ravel():
             for record, line in zip(
                 shown, (panel.axvline, panel.axhline), strict=False
@@ -143,3 +148,37 @@ def _dense(record: AxisRecord, n: int, answer: Schedule) -> Array:
     dense = spread(record.low, record.high, n)
     dense[[0, -1]] = record.low, record.high
     return np.unique([*dense, *inside])
+
+
+def gains(design: Design) -> Figure:
+    """Draw the optimal gains of the targets, by who serves them, and the designed ones.
+
+    Args:
+        design: what `taskspace.design` returned, with gains of two entries.
+    """
+    system, targets = design.study.system, design.study.targets
+    if design.gains[0].size != 2 or not isinstance(system, LinearSystem):
+        raise InvalidInputError(
+            "The picture of a design needs gains of two entries, but these have "
+            f"{design.gains[0].size}."
+        )
+    assert targets is not None
+    optimal = system.optimal_gain(system.contexts(targets))[0].reshape(-1, 2)
+    who = design.question.losses(design.study).values[: design.size].argmin(0)
+    names = [f"{i} on {x}" for i in system.inputs for x in system.states]
+    least = design.lower_bound_all
+    proven = "the least of any" if least == design.size else f"at least {least} of any"
+    asked = title_of(design.question.at(design.epsilon))
+    with panel(5.4, 4.6) as (figure, axes):
+        axes.plot([], [], "o", ms=3, color="grey", label="optimal gain of a target")
+        for i, gain in enumerate(design.gains.reshape(design.size, 2)):
+            own = optimal[who == i]
+            axes.scatter(own[:, 0], own[:, 1], s=6, color=colour(i), lw=0)
+            label = "designed gain" if i == 0 else None
+            axes.plot(*gain, "*", ms=14, color=colour(i), mec="black", label=label)
+        x, y = map(literal, names[:2])
+        title = f"{design.size} designed gains, {proven}: {asked}"
+        axes.set(xlabel=x, ylabel=y)
+        axes.set_title(literal(title), fontsize=10)
+        legend_below(figure)
+    return figure
