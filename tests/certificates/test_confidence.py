@@ -432,7 +432,7 @@ def test_a_law_of_ones_own():
     assert "drawn with x ~ triang" in found.why
 
 
-def test_undecided_targets_are_named_and_more_episodes_decide():
+def test_undecided_targets_are_named_with_the_episodes_they_need():
     system, policies, table = lottery([0.0, 1.0], [0.0, 0.15, 0.22, 1.0])
     question = ts.Question("floor", epsilon=-0.8)  # means are 1, 0.85, 0.78, 1
     selected = np.array([0, 0, 0, 1])
@@ -442,8 +442,28 @@ def test_undecided_targets_are_named_and_more_episodes_decide():
     assert short.status.tolist() == [CERTIFIED, UNDECIDED, UNDECIDED, CERTIFIED]
     said = short.certificate.why
     assert "Undecided: x = 0.15; x = 0.22." in said
+    needed = short.certificate.values["n_expected_episodes"]
+    assert 256 < needed < 100_000
+    # As many decide both, within a factor of the luck of the first 256.
     enough = check_on_fresh_episodes(
-        table, question, selected, system, policies, max_episodes=32_768
+        table, question, selected, system, policies, max_episodes=int(4 * needed)
     )
     assert enough.status.tolist() == [CERTIFIED, CERTIFIED, REFUTED, CERTIFIED]
     assert "Undecided" not in enough.certificate.why
+
+
+def test_expected_samples_are_those_of_a_steady_stream():
+    """A stream of one value wins the same at each sample: no luck in it."""
+    tests = BettingTests([0.5, 0.5], above=1e-3, below=1e-3)
+    streams = np.arange(2)
+    tests.update(streams, np.tile([[0.6], [0.4]], 8))
+    assert tests.is_open.all()
+    above, below = tests.expected_samples()
+    assert np.isinf(above[1])
+    assert np.isinf(below[0])
+    np.testing.assert_allclose(above[0], below[1])
+    tests.update(streams, np.tile([[0.6], [0.4]], 2000))
+    assert tests.is_above.tolist() == [True, False]
+    assert tests.is_below.tolist() == [False, True]
+    # One bet alone reaches the goal no sooner than all of them together.
+    assert 0.8 * above[0] <= tests.n_samples[0] <= np.ceil(above[0])

@@ -94,6 +94,7 @@ def test_fresh_episodes_say_what_was_decided():
         status=np.full(4, CERTIFIED, np.int8),
         assignment=np.array([0, 0, 1, 1]),
         n_episodes=np.full(4, 300),
+        expected=np.full(4, np.inf),
         targets=ts.Points(["x"], np.arange(4.0)),
         source_contexts=ts.Points(["x"], np.arange(2.0)),
         is_cut=True,
@@ -101,7 +102,7 @@ def test_fresh_episodes_say_what_was_decided():
     assert fresh.certificate.why.endswith("(confidence 95 %, 1,200 fresh episodes).")
     status = np.array([CERTIFIED] * 3 + [UNDECIDED], np.int8)
     part = replace(fresh, status=status)
-    assert "1 undecided. Undecided: x = 3. More episodes" in part.certificate.why
+    assert "1 undecided. Undecided: x = 3. Their means" in part.certificate.why
     assert part.certificate.why.endswith(
         "The time limit ended it: a longer one may decide more."
     )

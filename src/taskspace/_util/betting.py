@@ -123,6 +123,23 @@ class BettingTests:
                 break
             self._bet(rows, samples[going, first : first + COLUMNS])
 
+    def expected_samples(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return about how many samples each stream takes to end above, and below.
+
+        The capital of each bet is taken to go on growing as it did so far; infinite
+        where that of no bet grew.
+        """
+        expected = []
+        for capital, goal in (
+            (self._above, self._goal_above),
+            (self._below, self._goal_below),
+        ):
+            won = capital - np.log(SHARES)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                each = self.n_samples[:, None] * (goal[:, None] - np.log(SHARES)) / won
+            expected.append(np.where(won > 0, each, np.inf).min(1))
+        return expected[0], expected[1]
+
     def refute(self, streams: NDArray[np.integer]) -> None:
         """End some streams below: something else than the samples has shown it.
 

@@ -9,6 +9,7 @@ Another selection is judged on other episodes: which ones depends on the policie
 are tried, where, and by which question (`identity.py`).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -58,6 +59,7 @@ class FreshCheck:
         status: of each target: `CERTIFIED`, `UNDECIDED` or `REFUTED`.
         assignment: the source that was tried at each target, −1 for none.
         n_episodes: fresh episodes played at each target, over all policies.
+        expected: episodes for a source at each target that may decide it.
         targets: contexts of the targets.
         source_contexts: contexts of all sources.
         is_cut: whether the time limit ended it.
@@ -69,6 +71,7 @@ class FreshCheck:
     status: NDArray[np.int8]
     assignment: NDArray[np.int64]
     n_episodes: NDArray[np.int64]
+    expected: Array
     targets: Space
     source_contexts: Space
     is_cut: bool
@@ -108,14 +111,10 @@ class FreshCheck:
             ]
         undecided = places["undecided"][self.n_episodes[places["undecided"]] > 0]
         if len(undecided):
-            few = self._contexts(undecided[:SHOWN_UNDECIDED])
-            n_more = len(undecided) - len(few)
-            which = "; ".join(context_words(context, list(context)) for context in few)
-            more = f" and {n_more:,} more" if n_more else ""
-            parts.append(
-                f"Undecided: {which}{more}. More episodes (max_episodes) may decide, "
-                "unless their means equal the level."
-            )
+            expected = float(self.expected[undecided].max())
+            if 0 < expected < np.inf:
+                values["n_expected_episodes"] = expected
+            parts.append(self._what_would_decide(undecided, expected))
             if self.is_cut:
                 parts.append("The time limit ended it: a longer one may decide more.")
         if self.pilot is not None:
@@ -141,6 +140,25 @@ class FreshCheck:
     ) -> list[dict[str, float]]:
         space = self.targets if space is None else space
         return [space.context(int(place)) for place in places]
+
+    def _what_would_decide(self, undecided: NDArray[np.intp], expected: float) -> str:
+        """Return which targets are undecided, and what would decide them."""
+        few = self._contexts(undecided[:SHOWN_UNDECIDED])
+        n_more = len(undecided) - len(few)
+        which = "; ".join(context_words(context, list(context)) for context in few)
+        which = f"Undecided: {which}" + f" and {n_more:,} more" * (n_more > 0)
+        if math.isinf(expected):
+            return (
+                f"{which}. Their means lie too near the level, against the range of "
+                "returns, to say how many episodes would decide."
+            )
+        digits = 10 ** max(0, math.floor(math.log10(expected)) - 1)
+        n_episodes = math.ceil(expected / digits) * digits
+        wide = ", for the range of returns is wide against their margins"
+        return (
+            f"{which}. By what was seen, about {n_episodes:,} episodes for each "
+            f"(max_episodes) would decide{wide if n_episodes > 1000 else ''}."
+        )
 
 
 def certify_fresh(case: Case) -> list[Certificate]:
@@ -234,7 +252,7 @@ def check_on_fresh_episodes(
     assignment = np.asarray(assignment, np.int64)
     n_targets = len(assignment)
     status = np.full(n_targets, UNDECIDED, np.int8)
-    played = np.zeros(n_targets, np.int64)
+    played, expected = np.zeros(n_targets, np.int64), np.full(n_targets, np.inf)
     tried = np.flatnonzero(assignment >= 0)
     if len(tried):
         samples = sample_seed(
@@ -243,7 +261,7 @@ def check_on_fresh_episodes(
             describe_selection(table, question, assignment, system, policies),
             [game.source_rows, game.target_rows, game.threshold],
         )
-        status[tried], played[tried] = game.play(
+        status[tried], played[tried], expected[tried] = game.play(
             tried,
             assignment[tried],
             level / len(tried),
@@ -258,6 +276,7 @@ def check_on_fresh_episodes(
         status,
         assignment,
         played,
+        expected,
         game.targets,
         game.sources,
         is_cut=clock.left <= 0,
@@ -297,8 +316,12 @@ class _Game:
         max_episodes: int,
         clock: Clock,
         progress: Progress | None,
-    ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-        """Return status of each pair, and episodes that it took."""
+    ) -> tuple[NDArray[np.int8], NDArray[np.int64], Array]:
+        """Return status of each pair, episodes that it took, and that it may take.
+
+        The last is an extrapolation, per policy: the capital of the bets goes on
+        growing as it did so far.
+        """
         n_policies, worst = self.n_policies, self.is_worst
         low, high = self._range(targets, sources)
         need = (self.threshold[targets] - low) / (high - low)
@@ -344,7 +367,10 @@ class _Game:
             if progress is not None:
                 n_decided = int((outcome != UNDECIDED).sum())
                 progress("fresh", n_decided, len(outcome), f"after {used} episodes")
-        return outcome, counts
+        above, below = (one.reshape(-1, n_policies) for one in tests.expected_samples())
+        served = above.max(1) if worst else above.min(1)
+        failed = below.min(1) if worst else below.max(1)
+        return outcome, counts, np.minimum(served, failed)
 
     def _range(
         self, targets: NDArray[np.int64], sources: NDArray[np.int64]
