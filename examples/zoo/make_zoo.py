@@ -39,7 +39,7 @@ problem differs from ours. `make zoo` makes this page and its pictures.
 - *any design*: designed gains in place of candidates, and a bound over all gains.
 - *proven for every context*, not only for those of the grid. A dash: nothing is proven
   between the points, because the demand has a measure that is a function in the
-  plant's file, because the table is given, or because the time ended.
+  plant's file, or because the table is given.
 
 ![Number of controllers against the tolerance](images/zoo.png)
 
@@ -111,7 +111,7 @@ def draw(answers: dict[str, tuple[Problem, list[dict]]], path: Path) -> None:
             axes.plot(100 * t, y, "-", color=colour, alpha=0.35, linewidth=3)
     axes.set(xscale="log", yscale="log")
     axes.set_xlabel(
-        "tolerance [%] (of the cost; for gain-only plants of the loop gain)"
+        "tolerance [%] of the cost (reactor: crossover; gain-only plants: loop gain)"
     )
     axes.set_ylabel("controllers (filled), breakpoints (open)")
     axes.xaxis.set_major_formatter("{x:g}")

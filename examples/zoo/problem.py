@@ -102,7 +102,8 @@ def answer(problem: Problem, progress: Callable[[str], object] = print) -> list[
         if not records:
             record["drawn"] = _drawn(problem, study, cover, schedule)
         if not records and problem.system is not None:
-            record |= _proofs(problem, study, problem.prove or text, schedule)
+            asked = problem.prove or text
+            record |= _proofs(problem, study, asked, cover, schedule)
         record["seconds"] = round(time.process_time() - begin, 1)
         records.append(record)
     return records
@@ -149,15 +150,20 @@ def _drawn(
 
 
 def _proofs(
-    problem: Problem, study: ts.Study, text: str, schedule: ts.Schedule | None
+    problem: Problem,
+    study: ts.Study,
+    text: str,
+    cover: ts.Cover,
+    schedule: ts.Schedule | None,
 ) -> dict[str, Any]:
     """Return what holds between the points, and the bound over all gains."""
-    found = ts.certify(study, text, time_limit=LIMIT)
     record: dict[str, Any] = {"proven_constant": None}
-    for certificate in found.certificates:
-        is_proven = (certificate.name, certificate.kind, certificate.holds) == PROVEN
-        if is_proven and found.continuum is not None:
+    for selection in (None, None if problem.prove else cover.sources):
+        found = ts.certify(study, text, selection=selection, time_limit=LIMIT)
+        held = {(c.name, c.kind, c.holds) for c in found.certificates}
+        if PROVEN in held and found.continuum is not None:
             record["proven_constant"] = found.continuum.size
+            break
     if schedule is not None:
         proof = ts.certify(study, text, schedule=schedule, time_limit=LIMIT)
         record["proven_interpolated"] = any(
