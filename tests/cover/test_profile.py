@@ -119,7 +119,7 @@ def test_a_table_has_the_profile_of_its_losses(monkeypatch):
     streamed = complexity_profile(ts.Study.of(table), question, n_epsilons=9)
     assert streamed == complexity_profile(question.losses(table), n_epsilons=9)
     # Also where hardly any sets fit into memory.
-    monkeypatch.setattr("taskspace._util.files.available_memory", lambda: 8 * 300)
+    monkeypatch.setattr("taskspace._util.files.available_memory", lambda: 8 * 1000)
     assert complexity_profile(question.losses(table), n_epsilons=9) == streamed
 
 

@@ -114,7 +114,7 @@ def test_a_page_and_a_profile_say_the_same(seed):
     losses = np.random.default_rng(seed).exponential(size=(9, 11))
     question = ts.Question("floor", epsilon=0.0)
     layer = make_layer(losses, question, n_steps=8, time_limit=60)
-    points = ts.complexity_profile(losses, question, epsilons=layer.epsilons)
+    points = ts.complexity_profile(losses, epsilons=layer.epsilons)
     for step, point in zip(layer.steps, points, strict=True):
         assert step.n_uncoverable == point.n_uncoverable
         greedy, best = step.covers[0].size, step.best.size
