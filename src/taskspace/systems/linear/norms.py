@@ -15,7 +15,7 @@ norm.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,7 @@ class NormMeasure(LoopMeasure):
         channel: names of B_w and C_z among the matrices of `ClosedLoops`.
         direct: d, for as many inputs as outputs.
         larger_is_better: which way it is good.
+        provenance: what its values may be called for a system whose J is exact.
     """
 
     name: str
@@ -81,7 +82,7 @@ class NormMeasure(LoopMeasure):
     channel: tuple[str, str]
     direct: float = 0.0
     larger_is_better: bool = False
-    provenance: ClassVar[Provenance] = "computed"
+    provenance: Provenance = "computed"
 
     def values(
         self, system: "LinearSystem", policies: Policy, contexts: Array
