@@ -200,11 +200,10 @@ def _read_wide(frame: pd.DataFrame, origin: str, choices: Choices) -> Matrix:
     options: Any = {"skip": reference, "may_be_empty": choices.may_be_empty}
     cells = numbers(frame, places, origin, **options)
     targets = [columns[place] for place in places]
-    by_row = {"performance": cells}
+    by_row = {"performance": cells[rows]}
     if "home" in columns and "home" not in targets:
-        by_row["home_performance"] = numbers(
-            frame, _places(frame, "home"), origin, **options
-        )
+        home = numbers(frame, _places(frame, "home"), origin, **options)
+        by_row["home_performance"] = home[rows]
     matrix = _families(frame, origin, rows, sources, space, names, by_row)
     if "home_performance" in matrix.extras:
         matrix.extras["home_performance"] = matrix.extras["home_performance"][..., 0]
@@ -347,16 +346,7 @@ def _read_long(frame: pd.DataFrame, origin: str, choices: Choices) -> Matrix:
             error = np.sqrt(squares / (count - 1) / count)
             by_row["standard_error"] = error.reshape(shape)
             notes.append("Rows of the same cell are averaged; standard errors follow.")
-    rows = frame.iloc[first_row]
-    matrix = _families(
-        rows,
-        origin,
-        np.arange(len(rows)),
-        sources and [sources[i] for i in first_row],
-        space and Points(space.names, space.points[first_row]),
-        None,
-        by_row,
-    )
+    matrix = _families(frame, origin, first_row, sources, space, None, by_row)
     matrix.names["target"] = goals and [goals[i] for i in first_column]
     matrix.spaces["target"] = targets and Points(
         targets.names, targets.points[first_column]
@@ -448,7 +438,7 @@ def _families(
         names: the source of each row, None where its context or nothing tells it.
         space: the context of each row's source.
         policies: the policy of each row; a source may have each name once.
-        by_row: arrays with one row per row of the frame.
+        by_row: arrays with one row per row that counts.
     """
     frame = frame.iloc[rows]
     names = names and [names[row] for row in rows]
@@ -460,7 +450,7 @@ def _families(
     if labels is not None:
         _refuse_same_name(frame, origin, family, labels)
     n_targets = by_row["performance"].shape[1]
-    order = rows[even_families(family, n_targets, origin)]
+    order = even_families(family, n_targets, origin)
     extras = {name: array[order] for name, array in by_row.items()}
     return Matrix(
         origin,
