@@ -7,7 +7,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError
 from taskspace.runs import Experiment, run_selection
 from taskspace.selection import Candidates
-from taskspace.selection.selectors.coverage import Reaches, plan_line, sweep
+from taskspace.selection.coverage import Reaches, plan_line, sweep
 from tests.selection.test_disk import Killed, assert_same, experiment
 from tests.selection.worlds import Copy, Line
 

@@ -8,7 +8,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError
-from taskspace.selection.selectors.noisy import (
+from taskspace.selection.noisy import (
     LIMIT,
     Trial,
     choose_kind,

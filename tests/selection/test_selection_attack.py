@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import taskspace as ts
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.policies import LinearGain
-from taskspace.selection import Selector
-from taskspace.selection.selectors import coverage
+from taskspace.selection import Selector, coverage
 from taskspace.systems.base import ContextAxis, System
 from taskspace.trainers.base import Trained, Trainer
 from tests.selection.worlds import PROPOSING

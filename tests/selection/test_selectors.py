@@ -8,13 +8,13 @@ import pytest
 import taskspace as ts
 from taskspace.performance.ledger import Ledger
 from taskspace.selection import SELECTORS, Candidates, Known
-from taskspace.selection.selecting import new_selection_ledger
-from taskspace.selection.selectors.baselines import (
+from taskspace.selection.baselines import (
     NOISE,
     acquisition,
     fall,
     gaussian_process,
 )
+from taskspace.selection.selecting import new_selection_ledger
 from taskspace.spaces import Points
 from tests.selection.worlds import PROPOSING, Copy, Line
 

@@ -15,9 +15,9 @@ from taskspace.performance.ledger import Ledger
 from taskspace.performance.work import REGION, Block, RegionTraining, Work
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
+from taskspace.selection.base import Known, Selector
+from taskspace.selection.baselines import Uniform
 from taskspace.selection.log import Log, Proposal, Step
-from taskspace.selection.selectors.base import Known, Selector
-from taskspace.selection.selectors.baselines import Uniform
 from taskspace.trainers.base import Region
 
 COVERED = "covered"

@@ -15,12 +15,12 @@ from taskspace.performance.study import Study, as_study
 from taskspace.performance.work import TRAINED, Task
 from taskspace.progress import Progress
 from taskspace.questions import Question, as_question
+from taskspace.selection.base import SELECTORS, Candidates, Selector
+from taskspace.selection.base import selector as selector  # with ours registered
+from taskspace.selection.coverage import Coverage
 from taskspace.selection.loop import COVERED, Options, SelectionLoop
+from taskspace.selection.noisy import Noisy
 from taskspace.selection.result import Fewest, SelectResult, statement
-from taskspace.selection.selectors import SELECTORS
-from taskspace.selection.selectors.base import Candidates, Selector
-from taskspace.selection.selectors.coverage import Coverage
-from taskspace.selection.selectors.noisy import Noisy
 from taskspace.sets import pack
 from taskspace.spaces import Space
 from taskspace.systems.base import PROVENANCE_WORDS, System

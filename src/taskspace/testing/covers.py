@@ -21,10 +21,10 @@ from taskspace.criteria import Criterion
 from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
 from taskspace.policies import LinearGain
 from taskspace.questions import Question
+from taskspace.selection.base import Selector
 from taskspace.selection.log import Log
 from taskspace.selection.loop import COVERED, Options, SelectionLoop
 from taskspace.selection.selecting import new_selection_ledger
-from taskspace.selection.selectors.base import Selector
 from taskspace.sets import pack
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import ContextAxis, System

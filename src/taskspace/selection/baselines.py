@@ -4,7 +4,7 @@ import numpy as np
 
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.performance import family_rows
-from taskspace.selection.selectors.base import Known, OneByOne, distances, selector
+from taskspace.selection.base import Known, OneByOne, distances, selector
 
 
 @selector("random")

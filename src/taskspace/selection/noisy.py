@@ -22,9 +22,9 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.work import REGION
 from taskspace.questions import Question
+from taskspace.selection.base import Known, Selector, distances, selector
+from taskspace.selection.baselines import Farthest
 from taskspace.selection.log import Proposal
-from taskspace.selection.selectors.base import Known, Selector, distances, selector
-from taskspace.selection.selectors.baselines import Farthest
 from taskspace.spaces import Space
 from taskspace.trainers.base import RegionTrainer
 

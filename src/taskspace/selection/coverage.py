@@ -23,9 +23,9 @@ from scipy.spatial import KDTree
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.performance.ledger import Ledger
 from taskspace.questions import Question
-from taskspace.selection.selectors.base import Known, Selector, distances, selector
-from taskspace.selection.selectors.baselines import Farthest
-from taskspace.selection.selectors.transfer import fit_transfer
+from taskspace.selection.base import Known, Selector, distances, selector
+from taskspace.selection.baselines import Farthest
+from taskspace.selection.transfer import fit_transfer
 from taskspace.spaces import Space
 
 FIRST = (3 - 5**0.5) / 2
