@@ -33,6 +33,12 @@ from taskspace.show.style import (
 )
 from taskspace.systems.base import PROVENANCE_WORDS
 
+STAR: Any = {
+    "marker": "*", "ls": "none", "ms": 13, "mfc": "none", "mew": 1.5,
+    "clip_on": False, "zorder": 5,
+}  # fmt: skip
+"""A hollow star hides no curve."""
+
 
 def coverage(
     study: Study | xr.Dataset,
@@ -102,29 +108,16 @@ def _draw(
                     _draw_curve(bottom, curve, per_source)
                 elif len(curve.coverage):
                     # It chooses from the finished table: everything is trained first.
-                    label, shade = (
-                        f"greedy, of all {trained:,}",
-                        METHOD_COLOURS["greedy"],
-                    )
-                    last = curve.coverage[-1]
-                    bottom.plot(
-                        trained, last, "o", color=shade, label=label, clip_on=False
-                    )
+                    end: Any = {"label": f"greedy, of all {trained:,}"}
+                    end |= {"c": METHOD_COLOURS["greedy"], "clip_on": False}
+                    bottom.plot(trained, curve.coverage[-1], "o", **end)
             drawn = [curve.method for curve in curves]
             for cover in covers:
-                if cover.method not in drawn:  # a hollow star hides no curve
-                    top.plot(
-                        cover.size,
-                        cover.coverage,
-                        "*",
-                        color=METHOD_COLOURS.get(cover.method, "black"),
-                        markersize=13,
-                        markerfacecolor="none",
-                        markeredgewidth=1.5,
-                        label=f"{cover.method}: {cover.size}",
-                        clip_on=False,
-                        zorder=5,
-                    )
+                if cover.method in drawn:
+                    continue
+                label = f"{cover.method}: {cover.size}"
+                shade = METHOD_COLOURS.get(cover.method, "black")
+                top.plot(cover.size, cover.coverage, c=shade, label=label, **STAR)
             bound = max((cover.lower_bound for cover in covers), default=0)
             if bound:
                 label = f"proven{of}: at least {bound:g}"

@@ -32,6 +32,8 @@ MAX_PRICED = 2_000
 """Up to this many targets every step keeps the prices that prove its bound."""
 SPREAD = 3 / 7
 """Part of the rows of a page that is spread evenly, beside those of the covers."""
+ELSEWHERE = ("sources", "assignment", "uncoverable", "prices", "coverage_bound")
+"""Parts of a cover's record that the page has in another form."""
 MAX_REGRET_SOURCES = 500
 """Covers up to this size are told what regret they leave."""
 
@@ -224,15 +226,7 @@ class PageData:
         return self.blobs.add(np.frombuffer(text.encode(), np.uint8))
 
     def _cover(self, layer: Layer, number: int, cover: Cover) -> dict[str, Any]:
-        record = cover.to_dict()
-        for name in (
-            "sources",
-            "assignment",
-            "uncoverable",
-            "prices",
-            "coverage_bound",
-        ):
-            del record[name]
+        record = {k: v for k, v in cover.to_dict().items() if k not in ELSEWHERE}
         signed = (
             layer.question.rule.compares_with_home and cover.size <= MAX_REGRET_SOURCES
         )
@@ -242,9 +236,7 @@ class PageData:
             assignment = layer.assignment(cover.sources.tolist(), number)
         place = np.full(cover.n_sources + 1, cover.size, np.int64)
         place[cover.sources] = np.arange(cover.size)
-        kind = (
-            np.uint8 if cover.size < 255 else np.uint16 if cover.size < 2**16 else "u4"
-        )
+        kind = np.min_scalar_type(cover.size)
         order = by_gain(layer.first[cover.sources] <= number, cover)
         served = np.logical_or.accumulate(layer.first[order] <= number, axis=0)
         left: dict[str, float | None] = {}
