@@ -19,7 +19,7 @@ from taskspace.export import (
     export_schedule_tables,
 )
 from taskspace.export.schedules import rounding_at
-from taskspace.schedules.table import PI, PID, Structure
+from taskspace.schedules.parameters import PI, PID, Structure
 from taskspace.testing import check_exporter
 from tests.deploy.helpers import SANITIZE, compile_c, needs_cc, played, program
 

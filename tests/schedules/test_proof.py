@@ -10,8 +10,8 @@ import scipy.linalg
 import taskspace as ts
 from taskspace.certificates.boxes.enclosures import NoEnclosureError
 from taskspace.questions import as_question
+from taskspace.schedules.parameters import structure_of
 from taskspace.schedules.proof import prove_schedule
-from taskspace.schedules.schedule import structure_of
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid
 from tests.certificates import exact
 from tests.certificates.plants import PLANTS

@@ -78,3 +78,19 @@ def test_a_schedule_of_three_axes_or_of_others_is_refused():
     table = ts.Schedule.of_gains({"k": [1.0]}, [[[1.0, 1.0]]])
     with pytest.raises(InvalidInputError, match="needs a question"):
         ts.show.schedule(study_of(ts.Grid(k=(0.1, 8, 3))), table)
+
+
+def test_a_profile_of_one_axis_is_that_of_single_questions():
+    study = study_of(ts.Grid(k=(0.1, 8.0, 12)))
+    epsilons = [1e-9, 0.001, 0.01, 0.1]
+    profile = ts.schedules.schedule_profile(study, "regret", epsilons)
+    assert profile.sizes[0] is None  # no schedule at all
+    for epsilon, size, point in zip(
+        epsilons[1:], profile.sizes[1:], profile.constant[1:], strict=True
+    ):
+        found = ts.schedule(study, f"regret <= {epsilon}")
+        assert found.size == size
+        if found.constant_pieces is not None:
+            assert found.constant_pieces == (point.lower, point.upper)
+    with pytest.raises(InvalidInputError, match="finite numbers"):
+        ts.schedules.schedule_profile(study, "regret", [])

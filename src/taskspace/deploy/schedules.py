@@ -27,7 +27,8 @@ from taskspace.deploy.base import (
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.schedules.table import PI, PID, Schedule
+from taskspace.schedules.parameters import PI, PID
+from taskspace.schedules.table import Schedule
 from taskspace.systems.linear import LinearSystem
 
 DRIFT = (

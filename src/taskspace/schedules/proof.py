@@ -42,8 +42,9 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
+from taskspace.schedules.parameters import PI, Structure
 from taskspace.schedules.search import losses_at
-from taskspace.schedules.table import PI, Scale, Schedule, Structure
+from taskspace.schedules.table import Scale, Schedule
 from taskspace.spaces import Grid
 from taskspace.systems.base import System
 from taskspace.systems.linear import LinearSystem
@@ -330,6 +331,7 @@ class _Work:
                 raise InvalidInputError(
                     f"The schedule varies {name}, which is no axis of {system.id}."
                 )
+        default = np.array([[axis.default for axis in system.axes]])
         if system.is_in_rates and not schedule.structure.is_gain:
             raise NoEnclosureError(
                 "A schedule of PI or PID controllers on a plant in rates has no proof "
@@ -348,7 +350,7 @@ class _Work:
         self.columns = [self.names.index(name) for name in schedule.names]
         self.sigma = np.ascontiguousarray(system.initial_covariance)
         about = (schedule.gains, self.sigma, *schedule.breakpoints.values())
-        self.family = TracedFamily(system, system.defaults, question, about)
+        self.family = TracedFamily(system, default, question, about)
         self.n = len(self.names)
         self.behind = 0 if self.error is None else self.n
 

@@ -1,44 +1,35 @@
 """`ts.schedule`: the fewest breakpoints of an interpolated schedule."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import product
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace.cover import minimum_cover
-from taskspace.designs import bound_all_gains
+from taskspace.cover import Profile, complexity_profile, minimum_cover
 from taskspace.errors import InvalidInputError
 from taskspace.measured import ErrorBounds
 from taskspace.performance import evaluate_policies
 from taskspace.performance.study import Study
-from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question
+from taskspace.schedules.designed import bound_of_lines, design_schedule
+from taskspace.schedules.parameters import structure_of
 from taskspace.schedules.search import Cells, Segments, losses_at, search
-from taskspace.schedules.table import (
-    PI,
-    PID,
-    Scale,
-    Schedule,
-    Structure,
-    axis_scales,
-    gain_structure,
-)
-from taskspace.spaces import Grid, Points
+from taskspace.schedules.table import Scale, Schedule, axis_scales
+from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import System
-from taskspace.systems.linear import LinearSystem
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Candidates per axis, by the number of axes that vary; 9 of three axes or more.
 MAX_CANDIDATES = {1: 100, 2: 20}
 MAX_TARGETS = 200_000
-# Lines of targets along one axis that are asked whether a single gain serves them.
-N_LINES = 9
 
 
 def schedule(
@@ -49,6 +40,7 @@ def schedule(
     candidates: int | None = None,
     between: int = 3,
     interpolation: Mapping[str, Scale] | Scale | None = None,
+    design: bool = False,
     constant_pieces: bool = True,
     time_limit: float = 60,
     progress: Progress | None = None,
@@ -63,6 +55,9 @@ def schedule(
         question: what it means to serve a target, e.g. `"ratio <= 5 %"`.
         table: a schedule that is in use: its breakpoints are the candidates, in place
             of the study's sources. The answer is the fewest of them that serve.
+        design: design the gains at the breakpoints, too, which may need fewer. The
+            bound is then over all state feedback gains: a factor 2 per axis along
+            which no single gain serves.
 
     **Other arguments**
 
@@ -73,7 +68,7 @@ def schedule(
         interpolation: `"linear"` or `"log"`, for all axes or for each; `"log"` on log
             axes of the study if left out.
         constant_pieces: count the gains that are needed if none is interpolated.
-        time_limit: processor seconds for that count, and for the bound of three axes.
+        time_limit: processor seconds for designs and for that count.
         progress: told what is going on.
 
     Examples:
@@ -85,10 +80,10 @@ def schedule(
     """
     clock = Clock(time_limit)
     question = as_question(question)
-    cells = _make_cells(
+    cells = make_cells(
         study, question, table, candidates, between, interpolation, progress
     )
-    chosen, bound = search(cells, question.epsilon)
+    ((chosen, bound),) = search(cells, [question.epsilon])
     if chosen is None:
         raise InvalidInputError(_no_schedule(cells, question, is_sure=bound == np.inf))
     every, values = cells.table, cells.table.breakpoints.items()
@@ -102,8 +97,10 @@ def schedule(
         bound_of=cells.bound_of,
         provenance=question.provenance_of(study),
     )
-    if len(cells.axes) > 2 and made.structure.is_gain:
-        low = _bound_of_lines(cells.system, question, cells.targets, clock)
+    if design:
+        made = design_schedule(cells, made, clock)
+    elif len(cells.axes) > 2 and made.structure.is_gain:
+        low = bound_of_lines(cells.system, question, cells.targets, clock)
         made = replace(made, lower_bound=low)
     notes, pieces = [], None
     given = study.sources.shape if isinstance(study.sources, Grid) else ()
@@ -140,10 +137,120 @@ def schedule(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class ScheduleProfile:
+    """The fewest vertices of interpolated schedules at several tolerances.
+
+    Args:
+        question: criterion, without its tolerance.
+        epsilons: the tolerances, ascending.
+        shapes: breakpoints per axis at each, None where no schedule serves.
+        lower_bounds: no schedule of the candidates has fewer vertices.
+        constant: the same of gains that are constant on pieces; None where contexts
+            are measured with an error.
+        bound_of: what the bounds are about: candidates and targets.
+    """
+
+    question: Question
+    epsilons: tuple[float, ...]
+    shapes: tuple[tuple[int, ...] | None, ...]
+    lower_bounds: tuple[int | None, ...]
+    constant: Profile | None
+    bound_of: str
+
+    @property
+    def sizes(self) -> tuple[int | None, ...]:
+        """Vertices at each tolerance, None where no schedule serves."""
+        return tuple(None if shape is None else prod(shape) for shape in self.shapes)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return one row per tolerance; sizes are missing where nothing serves."""
+        import pandas as pd  # loads slowly
+
+        columns: dict[str, Any] = {
+            "epsilon": list(self.epsilons),
+            "vertices": pd.array(self.sizes, "Int64"),
+            "lower": pd.array(self.lower_bounds, "Int64"),
+        }
+        if self.constant is not None:
+            for name in ("lower", "upper"):
+                numbers = [getattr(point, name) for point in self.constant]
+                columns[f"constant_{name}"] = pd.array(numbers, "Int64")
+        return pd.DataFrame(columns)
+
+    def __str__(self) -> str:
+        title = f"Vertices of schedules, {self.question.criterion}, of {self.bound_of}"
+        return f"{title}\n{self.to_frame().to_string(index=False, na_rep='-')}"
+
+
+def schedule_profile(
+    study: Study,
+    criterion: Question | str,
+    epsilons: Sequence[float],
+    *,
+    candidates: int | None = None,
+    between: int = 3,
+    interpolation: Mapping[str, Scale] | Scale | None = None,
+    time_limit: float = 60,
+    progress: Progress | None = None,
+) -> ScheduleProfile:
+    """Find the fewest vertices of a schedule at several tolerances.
+
+    The losses of cells are computed once, for the largest tolerance.
+
+    Args:
+        study: as in `schedule`.
+        criterion: e.g. `"regret"`; its tolerance does not matter.
+        epsilons: the tolerances.
+        candidates: as in `schedule`.
+        between: likewise.
+        interpolation: likewise.
+        time_limit: processor seconds for the count of constant gains.
+        progress: told what is going on.
+
+    Examples:
+        >>> import taskspace as ts
+        >>> space = ts.Grid(b=(0.1, 1.0, 10))
+        >>> study = ts.evaluate(ts.systems.ScalarLqr(), ts.trainers.Lqr(), space)
+        >>> ts.schedules.schedule_profile(study, "ratio", [0.02, 0.05, 0.2]).sizes
+        (4, 4, 3)
+    """
+    question = as_question(criterion, needs_bound=False).at(None)
+    values = sorted({float(epsilon) for epsilon in epsilons}, reverse=True)
+    if not values or not np.isfinite(values).all():
+        raise InvalidInputError(
+            f"epsilons must be finite numbers, at least one, but got {list(epsilons)}."
+        )
+    cells = make_cells(
+        study, question, None, candidates, between, interpolation, progress
+    )
+    shapes, bounds = [], []
+    for chosen, bound in search(cells, values)[::-1]:
+        shapes.append(None if chosen is None else tuple(map(len, chosen)))
+        bounds.append(None if chosen is None else int(bound))
+    constant = None
+    if question.error is None:
+        constant = complexity_profile(
+            _constants(cells),
+            question,
+            epsilons=values,
+            time_limit=time_limit,
+            progress=progress,
+        )
+    return ScheduleProfile(
+        question,
+        tuple(values[::-1]),
+        tuple(shapes),
+        tuple(bounds),
+        constant,
+        cells.bound_of,
+    )
+
+
 # --- candidates and targets -----------------------------------------------------------
 
 
-def _make_cells(
+def make_cells(
     study: Study,
     question: Question,
     table: Schedule | None,
@@ -152,7 +259,17 @@ def _make_cells(
     interpolation: Mapping[str, Scale] | Scale | None,
     progress: Progress | None,
 ) -> Cells:
-    """Return the cells between candidates, with the targets that they must serve."""
+    """Return the cells between candidates, with the targets that they must serve.
+
+    Args:
+        study: as in `schedule`, like all that follow.
+        question: what is asked; its tolerance does not matter.
+        table: likewise.
+        candidates: likewise.
+        between: likewise.
+        interpolation: likewise.
+        progress: likewise.
+    """
     system = check_schedulable(study, question)
     targets = study.targets
     assert isinstance(targets, Grid)
@@ -203,7 +320,21 @@ def check_schedulable(study: Study, question: Question) -> System:
             "An interpolated policy is a new one at every context, so its score must "
             "be computed: a schedule needs a system and policies, not a table alone."
         )
-    sources, targets = study.sources, study.targets
+    check_plan(study.sources, study.targets, study.n_policies, question)
+    return study.require_system()
+
+
+def check_plan(
+    sources: Space | None, targets: Space | None, n_policies: int, question: Question
+) -> None:
+    """Refuse what can have no schedule, whatever is trained.
+
+    Args:
+        sources: where policies are trained.
+        targets: where they are tried.
+        n_policies: of each source.
+        question: what is asked.
+    """
     if any(demand.rule.compares_with_home for demand in question.demands):
         raise InvalidInputError(
             "signed compares a policy with its own score at its source, and an "
@@ -219,12 +350,11 @@ def check_schedulable(study: Study, question: Question) -> System:
             "Sources and targets must vary the same axes, but they vary "
             f"{', '.join(sources.names)} and {', '.join(targets.names)}."
         )
-    if study.n_policies != 1:
+    if n_policies != 1:
         raise InvalidInputError(
             "A schedule interpolates one policy per source, but each source has "
-            f"{study.n_policies}. Train one, e.g. with Lqr()."
+            f"{n_policies}. Train one, e.g. with Lqr()."
         )
-    return study.system
 
 
 def _all_candidates(
@@ -258,55 +388,6 @@ def _all_candidates(
     made = Schedule(at, numbers.reshape(*sources.shape, -1), structure, scales)
     made.check_breakpoints()
     return made
-
-
-def structure_of(system: System, policies: Policy) -> tuple[Structure, Array]:
-    """Return what policies are made from, and the numbers of each.
-
-    Args:
-        system: the tasks.
-        policies: a stack with dims `(source, policy)`, one policy per source.
-
-    Returns:
-        The structure, and numbers of shape `(source, number)`.
-    """
-    if isinstance(policies, LinearGain):
-        gain = policies.gain[:, 0]
-        return gain_structure(gain.shape[1:]), gain.reshape(len(gain), -1)
-    if not isinstance(policies, LinearController) or policies.names not in (PI, PID):
-        raise InvalidInputError(
-            "A schedule interpolates gains of the state, or PI and PID controllers by "
-            f"their parameters, but got {type(policies).__name__} without these."
-        )
-    assert policies.parameters is not None
-    numbers = policies.parameters[:, 0]
-    structure = Structure(policies.names, (), False, _setpoint_weight(policies))
-    # What the numbers give must be the policies themselves.
-    made = structure.policies(numbers[:, None])
-    if isinstance(system, LinearSystem):
-        made, policies = system.stacked(made), system.stacked(policies)  # type: ignore
-    own = policies.arrays()
-    for name, array in made.arrays().items():
-        if own[name].shape != array.shape or not np.allclose(
-            own[name], array, rtol=1e-12, atol=0
-        ):
-            raise InvalidInputError(
-                "A schedule makes controllers from their parameters anew at every "
-                "context, as Pi and Pid do in continuous time, but these controllers "
-                "are others."
-            )
-    return structure, numbers
-
-
-def _setpoint_weight(policies: LinearController) -> float:
-    """Return b of u = kp (b r − y) + …, from the first controller with kp ≠ 0."""
-    assert policies.D_r is not None
-    assert policies.parameters is not None
-    kp, direct = policies.parameters[:, 0, 0], policies.D_r[:, 0, 0]
-    if not direct.shape[-1] or not kp.any():
-        return 1.0
-    first = int(np.flatnonzero(kp)[0])
-    return float(-direct[first, 0] / kp[first])
 
 
 def _thinned(table: Schedule, candidates: int | None) -> Schedule:
@@ -391,43 +472,3 @@ def _no_schedule(cells: Cells, question: Question, *, is_sure: bool) -> str:
         f"{said} With all candidates as breakpoints the loss is {losses[worst]:.4g} at "
         f"{place}. Take more candidates there, or ask for less."
     )
-
-
-def _bound_of_lines(
-    system: System, question: Question, targets: Grid, clock: Clock
-) -> int:
-    """Return 2^m: no schedule of any state feedback gains has fewer vertices.
-
-    m counts the axes along which some line of targets is served by no single gain: one
-    breakpoint there would make the gain constant along that line.
-
-    Args:
-        system: the plant.
-        question: what is asked.
-        targets: where it must serve.
-        clock: ends the search.
-    """
-    if not isinstance(system, LinearSystem) or question.also:
-        return 1
-    question, m = question.measured_with(None), 0
-    values = [np.unique(axis.values) for axis in targets.axes]
-    for a, own in enumerate(values):
-        if len(own) < 2:
-            continue
-        others = [x[[0, len(x) // 2, -1]] for b, x in enumerate(values) if b != a]
-        for fixed in list(product(*others))[:N_LINES]:
-            rows = np.insert(np.tile(fixed, (len(own), 1)), a, own, axis=1)
-            try:
-                bound = bound_all_gains(
-                    system,
-                    Points(targets.names, rows),
-                    question,
-                    goal=2,
-                    time_limit=max(0.2, clock.left / (2 * N_LINES)),
-                )
-            except InvalidInputError:  # a question without such a bound
-                return 1
-            if bound.value >= 2:
-                m += 1
-                break
-    return 2**m

@@ -274,26 +274,29 @@ def _losses_by_demands(
     return total
 
 
-def search(cells: Cells, limit: float) -> tuple[Breakpoints | None, float]:
-    """Return the fewest vertices of the candidates whose targets all lose little.
+def search(
+    cells: Cells, limits: Sequence[float]
+) -> list[tuple[Breakpoints | None, float]]:
+    """Return the fewest vertices of the candidates for each limit.
 
     Args:
         cells: between the candidates.
-        limit: the largest loss of a target.
+        limits: the largest loss of a target, descending.
 
     Returns:
-        The breakpoints, None if none were found that serve, and a lower bound on the
-        number of vertices; infinite if no schedule of the candidates serves.
+        For each limit the breakpoints, None if none were found that serve, and a lower
+        bound on the number of vertices; infinite if no schedule of the candidates
+        serves.
     """
     if len(cells.axes) > 2:
-        return _many_axes(cells, limit), 1
+        return [(_many_axes(cells, limit), 1) for limit in limits]
     counts = [len(axis.holds) for axis in cells.axes]
     mesh = np.stack(np.meshgrid(*map(np.arange, counts), indexing="ij"), -1)
-    losses = cells.worst(mesh.reshape(-1, len(counts)), limit)[0].reshape(counts)
+    losses = cells.worst(mesh.reshape(-1, len(counts)), limits[0])[0].reshape(counts)
     if len(counts) == 2:
-        return _two_axes(cells.axes, losses, limit)
-    path = cells.axes[0].fewest(losses, limit)
-    return (None, np.inf) if path is None else ((path,), len(path))
+        return [_two_axes(cells.axes, losses, limit) for limit in limits]
+    paths = [cells.axes[0].fewest(losses, limit) for limit in limits]
+    return [(None, np.inf) if path is None else ((path,), len(path)) for path in paths]
 
 
 def _two_axes(

@@ -18,57 +18,14 @@ from taskspace._util.files import checksum, plain
 from taskspace.certificates.statements import Certificate, context_words
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.study import Study
-from taskspace.policies import LinearGain, Policy
+from taskspace.policies import Policy
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.systems.linear import Pi, Pid
+from taskspace.schedules.parameters import PI, PID, Structure, gain_structure
 
 Scale = Literal["linear", "log"]
 FORMAT = "taskspace-schedule"
 VERSION = 1
-PI, PID = ("kp", "ki"), ("kp", "ki", "kd", "filter_time")
-
-
-@dataclass(frozen=True, eq=False)
-class Structure:
-    """How policies are made from the numbers that a schedule interpolates.
-
-    Args:
-        names: one name per number, e.g. `("K[1,1]", "K[1,2]")` or `("kp", "ki")`.
-        shape: of a gain; empty for PI and PID controllers.
-        is_gain: whether policies are gains of the state, not PI or PID controllers.
-        setpoint_weight: of PI and PID controllers.
-    """
-
-    names: tuple[str, ...]
-    shape: tuple[int, ...]
-    is_gain: bool
-    setpoint_weight: float = 1.0
-
-    def policies(self, numbers: Array) -> Policy:
-        """Return the policies of some numbers.
-
-        Args:
-            numbers: shape `(…, len(names))`.
-        """
-        front = numbers.shape[:-1]
-        if self.is_gain:
-            return LinearGain(numbers.reshape(*front, *self.shape))
-        kp, ki, *others = np.moveaxis(numbers, -1, 0)
-        if self.names == PI:
-            return Pi(kp, ki, setpoint_weight=self.setpoint_weight)
-        kd, tau = others
-        return Pid(kp, ki, kd, filter_time=tau, setpoint_weight=self.setpoint_weight)
-
-
-def gain_structure(shape: tuple[int, ...]) -> Structure:
-    """Return the structure of state feedback gains.
-
-    Args:
-        shape: of K, `(n_inputs, n_states)`.
-    """
-    names = tuple(f"K[{i + 1},{j + 1}]" for i, j in np.ndindex(shape))
-    return Structure(names, shape, is_gain=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +50,7 @@ class Schedule:
         worst_context: where that is.
         constant_pieces: lower and upper bound on the number of constant gains, of the
             same candidates, that serve the same targets; None where not counted.
+        size_of_candidates: for designed gains the fewest vertices of candidates.
         provenance: where the losses come from.
         notes: what else to know.
         seconds: wall-clock time.
@@ -109,6 +67,7 @@ class Schedule:
     worst: float = np.nan
     worst_context: dict[str, float] = field(default_factory=dict)
     constant_pieces: tuple[int, int] | None = None
+    size_of_candidates: int | None = None
     provenance: str = ""
     notes: tuple[str, ...] = ()
     seconds: float = field(default=0.0, repr=False)
@@ -327,6 +286,8 @@ class Schedule:
             low, high = self.constant_pieces
             pieces = str(low) if low == high else f"{low} to {high}"
             said.append(f"Gains that are constant on pieces: {pieces}.")
+        if self.size_of_candidates is not None:
+            said.append(f"With the candidates' own gains: {self.size_of_candidates}.")
         return [*said, *self.notes]
 
     def to_dict(self) -> dict[str, Any]:

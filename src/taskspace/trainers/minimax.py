@@ -170,7 +170,8 @@ def gain_mask(system: LinearSystem, free: ArrayLike | None) -> Mask:
         system: a linear family.
         free: of shape `(n_inputs, n_states)`; all entries where None.
     """
-    shape = system.matrices(system.defaults).B.shape[:0:-1]
+    default = np.array([[axis.default for axis in system.axes]])
+    shape = system.matrices(default).B.shape[:0:-1]
     if free is None:
         return np.ones(shape, bool)
     mask = np.asarray(free)
@@ -187,6 +188,7 @@ def design_gains(
     starts: Array,
     mask: Mask,
     *,
+    weights: Array | None = None,
     stop_at: float = -np.inf,
     should_stop: Callable[[], bool] = lambda: False,
     is_warm: bool = False,
@@ -198,11 +200,13 @@ def design_gains(
         starts: gains of which one at least stabilises each context, shape `(gain,
             n_inputs, n_states)`; else they are returned with `worst` inf.
         mask: which entries are free; the others are zero, to the bit.
+        weights: where gains are not chosen from but mixed, their weights at each
+            context, `(context, gain)`.
         stop_at: a worst loss that is good enough.
         should_stop: asked now and then, to end early with the best gains so far.
         is_warm: the starts are nearly right, so only low temperatures are used.
     """
-    descent = _Descent(region, np.where(mask, starts, 0.0), mask)
+    descent = _Descent(region, np.where(mask, starts, 0.0), mask, weights)
     losses = descent.losses.min(0)
     if not np.isfinite(descent.best.worst):
         return descent.best
@@ -228,10 +232,12 @@ class _Look(NamedTuple):
 class _Descent:
     """BFGS on the soft maximum; keeps the best gains that it met on its way."""
 
-    def __init__(self, region: GainRegion, gains: Array, mask: Mask):
-        self.region, self.mask = region, mask
+    def __init__(
+        self, region: GainRegion, gains: Array, mask: Mask, weights: Array | None
+    ):
+        self.region, self.mask, self.weights = region, mask, weights
         self.free = np.broadcast_to(mask, gains.shape)
-        self.losses = region.losses(gains)
+        self.losses, _ = self.choices(gains)
         self.best = RegionGains(gains, float(self.losses.min(0).max()))
 
     def run(
@@ -256,11 +262,17 @@ class _Descent:
             if (curve := float(s @ y)) > 0:
                 inverse = _updated(inverse, s, y, curve)
 
+    def choices(self, gains: Array) -> tuple[Array, Array]:
+        """Return losses `(choice, context)` and X: of each gain, or of their mix."""
+        if self.weights is None:
+            return self.region.pair_losses(gains[:, None])
+        return self.region.pair_losses(np.tensordot(self.weights, gains, 1)[None])
+
     def look(self, x: Array, temperature: float) -> _Look:
         """Return the soft maximum over contexts of the soft minimum over gains."""
         gains = np.zeros(self.free.shape)
         gains[self.free] = x
-        losses, X = self.region.pair_losses(gains[:, None])
+        losses, X = self.choices(gains)
         least = losses.min(0)
         worst = float(least.max())
         if not np.isfinite(worst):
@@ -280,9 +292,14 @@ class _Descent:
         """Return the slope of the soft maximum along the free entries."""
         which, contexts = np.nonzero(here.shares > NO_WEIGHT)
         used, total = here.gains[which], np.zeros_like(here.gains)
+        if self.weights is not None:
+            used = np.tensordot(self.weights[contexts], here.gains, 1)
         slopes = self.region.at(contexts).slopes(used, here.X[which, contexts])
         slopes *= here.shares[which, contexts][:, None, None]
-        np.add.at(total, which, slopes)
+        if self.weights is not None:
+            total += np.tensordot(self.weights[contexts].T, slopes, 1)
+        else:
+            np.add.at(total, which, slopes)
         return total[self.free]
 
     def inverse_curvature(self, here: _Look) -> Array:
@@ -296,8 +313,14 @@ class _Descent:
             weights = np.where(stable, shares + 1e-3 / len(region), 0.0) / region.scale
             X = np.where(stable[:, None, None], here.X[i], 0.0)
             R, S = region.R[:, inputs][:, :, inputs], X[:, states][:, :, states]
-            curvature = 2 * np.tensordot(weights, R * S, 1)
-            block = slice(i * n, (i + 1) * n)
+            curvature, block = (
+                2 * np.tensordot(weights, R * S, 1),
+                slice(i * n, (i + 1) * n),
+            )
+            if self.weights is not None:  # the same of all gains that are mixed
+                parts = weights, self.weights, self.weights, 2 * R * S
+                curvature = np.einsum("t,tv,tu,tef->veuf", *parts).reshape(out.shape)
+                block = slice(None)
             curvature[np.diag_indices(len(curvature))] *= 1 + 1e-9
             try:
                 out[block, block] = np.linalg.inv(curvature)
