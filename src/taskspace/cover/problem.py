@@ -31,6 +31,7 @@ from taskspace.measured import coarse_sentence
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
 from taskspace.sets import TargetSets
+from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = [
     "CoverProblem",
@@ -116,7 +117,8 @@ class CoverProblem:
     def notes(self) -> list[str]:
         """What a person should know before any number."""
         coarse = coarse_sentence(self.question.error, self.study.targets)
-        return [*self.study.notes, *([coarse] if coarse else [])]
+        level = level_sentence(self.study, self.question)
+        return [*self.study.notes, *filter(None, [coarse, level])]
 
     # --- sources ------------------------------------------------------------------
 
@@ -272,6 +274,9 @@ class CoverProblem:
             "exclude": self.exclude,
             "question": sets.question,
         }
+        if isinstance(self.data, Study):
+            fields["provenance"] = self.question.provenance_of(self.data)
+            fields["notes"] = tuple(self.notes) or None
         if self.target_weights is not None:
             weights = np.asarray(self.target_weights, np.float64)
             total, served = weights.sum(), weights[assignment >= 0].sum()
@@ -396,3 +401,34 @@ def check_budget(budget: int, include: Sources, *, least: int) -> None:
             f"budget >= {least} must hold and include must fit into it, but got "
             f"budget={budget} and {len(include)} sources that must be in."
         )
+
+
+def level_sentence(study: Study, question: Question) -> str:
+    """Return a sentence if every policy, or no policy, can reach a level that is asked.
+
+    Args:
+        study: whose system may know the least and the largest return of an episode.
+        question: what is asked.
+    """
+    system, targets = study.system, study.targets
+    if not isinstance(system, EpisodicSystem) or targets is None:
+        return ""
+    bounds = system.return_bounds(system.contexts(targets))
+    if bounds is None:
+        return ""
+    for demand in question.demands:
+        is_level = demand.rule.is_absolute and demand.measure == "performance"
+        if not is_level or demand.epsilon is None:
+            continue
+        level, low, high = -demand.epsilon, bounds[:, 0].min(), bounds[:, 1].max()
+        if level > high:
+            return (
+                f"No policy can reach {demand}: the return of an episode is at most "
+                f"{high:g}."
+            )
+        if level <= low:
+            return (
+                f"Every policy reaches {demand}: the return of an episode is at least "
+                f"{low:g}."
+            )
+    return ""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util import memory as _memory
 from taskspace._util.clock import Clock
+from taskspace._util.files import check_memory
 from taskspace.cover.cover import html_view
 from taskspace.cover.minimum import N_ROUNDS
 from taskspace.cover.problem import losses_of
@@ -144,7 +144,7 @@ def complexity_profile(
     if isinstance(problem, Study):
         asked = as_question(question, needs_bound=False)
         provenance, note = asked.provenance_of(problem), asked.unused_bound
-        _memory.check(8 * problem.n_sources * problem.n_targets, "The losses")
+        check_memory(8 * problem.n_sources * problem.n_targets, "The losses")
         problem, question = asked.losses(problem), None
     matrix = loss_matrix(losses_of(problem, question))
     signed = asked.rule.allows_negative_epsilon
