@@ -70,7 +70,7 @@ LANES = 8
 VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 
 # Kernels that only other kernels call need no wrapper, and compile in less time.
-inner = njit(
+inner: Any = njit(  # pyright: ignore
     cache=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
 )
 
