@@ -124,6 +124,7 @@ def make_again(certified, **given):
 def test_a_cover_is_not_taken_for_other_policies(certified):
     """Of other gains nothing was proven: these make the loop unstable."""
     policies = msd().policies
+    assert isinstance(policies, LinearGain)
     for other in (
         LinearGain(-5 * np.ones_like(policies.gain)),
         policies[::-1],

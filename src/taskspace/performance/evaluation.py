@@ -114,8 +114,8 @@ def study_from(
         system: the tasks, if they are known.
         policies: policies of the sources, leading dims `(source, policy)`.
         options: for an array `sources` and `targets` (contexts), `home`,
-            `standard_error`, `provenance` and `n_episodes`, see `table_from_matrix`;
-            else `contexts`, `lower_is_better`, `targets` (names), `ignore` and
+            `standard_error`, `provenance` and `n_episodes`, see `table_from_matrix`,
+            and `lower_is_better`; else `contexts`, `lower_is_better`, `targets` (names), `ignore` and
             `missing`, see `read_matrix`.
 
     Examples:
@@ -134,6 +134,10 @@ def study_from(
                 "A study is made from a pandas DataFrame, an xarray object or an array "
                 f"of numbers, but got {type(data).__name__}. For a file use ts.open."
             ) from error
+        if options.pop("lower_is_better", False):
+            numbers = 0.0 - numbers
+            if options.get("home") is not None:
+                options["home"] = 0.0 - np.asarray(options["home"], np.float64)
         table = table_from_matrix(numbers, **options)
     return Study.of(table, system=system, policies=policies)
 
