@@ -118,7 +118,11 @@ class Guarantee:
         """
         asked = values["question"]
         question = None if asked is None else Question.from_dict(asked)
-        return cls(**{**values, "question": question})
+        proven = dict(values["values"])
+        found = cls(**{**values, "question": question, "values": proven})
+        _ = found.dwell_time, found.operation  # raise errors where these are no numbers
+        found.check_hysteresis(0.0)
+        return found
 
 
 class Library:
