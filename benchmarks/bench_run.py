@@ -19,7 +19,7 @@ from rich.table import Table
 CODE = """
 import json, resource, sys, time
 began = time.perf_counter()
-from taskspace.show.figures.coverage import draw_run
+from taskspace.show.curves import draw_run
 from taskspace.runs import load_experiment, run_experiment
 marks = {"import": time.perf_counter() - began}
 stages = {}

@@ -26,6 +26,7 @@ ACROBOT, DELAYED = environments.Acrobot(), environments.DelayedCartPole()
 QUADROTOR = environments.PlanarQuadrotor()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", [ACROBOT, DELAYED, QUADROTOR], ids=lambda s: s.id)
 def test_every_axis_is_alive(system):
     checks = {check.check: check for check in system_checks(system)}

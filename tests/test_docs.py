@@ -37,8 +37,7 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
     if not code:
         pytest.skip("no Python on this page")
     if page.stem == "bring-your-own":
-        for extra in ("control", "gymnasium"):
-            pytest.importorskip(extra)
+        pytest.importorskip("gymnasium")
     monkeypatch.chdir(tmp_path)
     if any("runs/msd" in block for block in code):
         from taskspace.runs import load_experiment, run_experiment
@@ -72,7 +71,7 @@ def test_python_blocks_run_in_order(page, tmp_path, monkeypatch):
         assert scope["library"].size == cover.size
         assert (tmp_path / "page.html").stat().st_size > 10_000
     if page.stem == "bring-your-own":
-        assert scope["cover"].coverage == 1.0
+        assert scope["few"].coverage == scope["best"].coverage == 1.0
         assert len(scope["acrobot"].axes) == 7
     for value in scope.values():
         if isinstance(value, float):
@@ -98,8 +97,10 @@ def test_nothing_is_trained_to_get_policies_again():
 
 
 QUICK = (
+    "cover examples",
     "cover matrix",
     "cover scores",
+    "schedule runs",
     "profile matrix",
     "explore runs",
 )
@@ -160,6 +161,16 @@ def test_commands_of_the_pages_run(desk):
     assert len(quick) >= 12
     for line in quick:
         run_line(line, desk)
+
+
+def test_the_first_command_of_each_trade_stands_first_and_runs():
+    """Control, learning, tables: in the top of README; the test above runs them."""
+    top = (ROOT / "README.md").read_text().splitlines()[:30]
+    lines = [line.split("  #")[0].strip() for line in top]
+    first = [line for line in lines if line.startswith("taskspace ")]
+    assert [line.split()[1] for line in first] == ["schedule", "cover", "cover"]
+    assert all(map(is_quick, first))
+    assert {*first} <= {*command_lines()}
 
 
 @pytest.mark.slow

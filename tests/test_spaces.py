@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.spaces import grid_of, space_from_dict, subgrid_indices
+from taskspace.spaces import grid_of, space_from_dict
 
 
 def test_points_run_in_c_order():
@@ -22,12 +22,6 @@ def test_points_run_in_c_order():
 def test_log_axis_has_equal_ratios():
     values = ts.Axis("x", 0.1, 10.0, 5, "log").values
     np.testing.assert_allclose(values[1:] / values[:-1], 10**0.5)
-
-
-def test_subgrid_keeps_the_middle_and_the_whole():
-    grid = ts.Grid(a=(0.0, 4.0, 5), b=(0.0, 2.0, 3))
-    assert grid.points[subgrid_indices(grid.shape, (1, 1))].tolist() == [[2.0, 1.0]]
-    assert subgrid_indices(grid.shape, (5, 3)).tolist() == list(range(15))
 
 
 def test_a_list_is_values_and_a_tuple_is_ends():

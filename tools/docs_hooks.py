@@ -38,6 +38,8 @@ def on_files(files: Files, config: Any) -> Files:
     pages |= {f"reference/{name}.md": text for name, text in api_pages().items()}
     for example in sorted((ROOT / "examples").glob("*.py")):
         pages[f"examples/{example.stem}.md"] = example_page(example)
+    for name, row in zoo_rows().items():
+        pages[f"examples/zoo/{name}.md"] = zoo_page(name, row)
     for name in ("CONTRIBUTING", "CHANGELOG"):
         text = (ROOT / f"{name}.md").read_text(encoding="utf-8")
         pages[f"{name.lower()}.md"] = text.replace("](docs/", "](")
@@ -62,7 +64,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """
     if "<!-- layers -->" in markdown:
         markdown = markdown.replace("<!-- layers -->", layers_drawing())
-    link = re.compile(r"\]\(\.\./((?:\.\./)?)examples/(\w+)\.py\)")
+    link = re.compile(r"\]\(\.\./((?:\.\./)?)examples/((?:zoo/)?\w+)\.py\)")
     return link.sub(r"](\1examples/\2.md)", markdown)
 
 
@@ -159,3 +161,32 @@ def example_page(path: Path) -> str:
     said = ast.get_docstring(ast.parse(text)) or path.stem
     title, _, rest = said.partition("\n")
     return f"# {title.rstrip('.')}\n\n{rest.strip()}\n\n```python\n{text}```\n"
+
+
+def zoo_rows() -> dict[str, list[str]]:
+    """Return the cells of the table of docs/zoo.md by the name of the plant's file."""
+    text = (ROOT / "docs/zoo.md").read_text(encoding="utf-8")
+    line = re.compile(r"^\| \[.*?\]\(\S*/zoo/(\w+)\.py\), (.*) \|$", re.MULTILINE)
+    return {name: cells.split(" | ") for name, cells in line.findall(text)}
+
+
+def zoo_page(name: str, row: list[str]) -> str:
+    """Return the page of a plant of the zoo: its picture, its numbers, its code.
+
+    Args:
+        name: of its file in examples/zoo.
+        row: the cells of the zoo's table; the first holds the range.
+    """
+    page = example_page(ROOT / "examples/zoo" / f"{name}.py")
+    said, code = re.split(
+        r'```python\n""".*?"""\n\n', page, maxsplit=1, flags=re.DOTALL
+    )
+    contexts, demand, in_use, constant, interpolated, design, proven = row
+    return (
+        f"{said}![Where its controllers are used](../../images/zoo-{name}.png)\n\n"
+        f"In use: **{in_use}**. Constant: **{constant}**. Interpolated: "
+        f"**{interpolated}**. Of any design: {design}. "
+        f"Proven for every context: {proven}.\n\n"
+        f"Range: {contexts}. Demand: {demand}. [All plants](../../zoo.md).\n\n"
+        f"```python\n{code}"
+    )

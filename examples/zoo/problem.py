@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import taskspace as ts
 
 LIMIT = 60.0  # processor seconds for a cover, a schedule, a proof or a design
+N_DENSE = 121  # contexts at which a picture shows losses
 PROVEN = ("continuum cover", "proof", True)
 
 
@@ -35,6 +38,7 @@ class Problem:
         candidates: breakpoints that a schedule may have on each axis.
         demand: the first question in the words of its field.
         prove: what is to be proven between the points; the first question if left out.
+        used_at: where the controllers in use today were designed, on one axis.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Problem:
     candidates: int | None = None
     demand: str = ""
     prove: str = ""
+    used_at: tuple[float, ...] = ()
 
     def study(self) -> ts.Study:
         """Return the policies and their scores."""
@@ -94,23 +99,71 @@ def answer(problem: Problem, progress: Callable[[str], object] = print) -> list[
             record["breakpoints"] = {
                 name: values.tolist() for name, values in schedule.breakpoints.items()
             }
+        if not records:
+            record["drawn"] = _drawn(problem, study, cover, schedule)
         if not records and problem.system is not None:
-            record |= _proofs(problem, study, problem.prove or text, schedule)
+            asked = problem.prove or text
+            record |= _proofs(problem, study, asked, cover, schedule)
         record["seconds"] = round(time.process_time() - begin, 1)
         records.append(record)
     return records
 
 
+def _drawn(
+    problem: Problem, study: ts.Study, cover: ts.Cover, schedule: ts.Schedule | None
+) -> dict[str, Any]:
+    """Return what the picture of a plant shows: who serves what, and how well.
+
+    The curves are the loss by the first demand, between the targets too.
+    """
+    contexts = {
+        str(name).removeprefix("target_"): values.values
+        for name, values in study.table.coords.items()
+        if str(name).startswith("target_")
+    }
+    record: dict[str, Any] = {
+        "contexts": {name: values.tolist() for name, values in contexts.items()},
+        "sources": cover.sources.tolist(),
+        "assignment": cover.assignment.tolist(),
+    }
+    if len(contexts) > 1 or problem.system is None:
+        return record
+    [(name, targets)] = contexts.items()
+    first = str(cover.question).partition(" and ")[0]
+    dense = np.linspace(targets.min(), targets.max(), N_DENSE)
+    space = ts.Points([name], dense)
+    tried = ts.evaluate_policies(
+        problem.system, study.policies, space, sources=study.sources
+    )
+    losses = ts.loss(tried, first).values
+    nearest = np.abs(dense[:, None] - targets).argmin(1)
+    record["dense"] = dense.tolist()
+    record["constant_loss"] = losses[
+        cover.assignment[nearest], np.arange(N_DENSE)
+    ].tolist()
+    if schedule is not None:
+        numbers = schedule.numbers_at(dense[:, None])
+        policies = schedule.structure.policies(numbers[:, None])
+        tried = ts.evaluate_policies(problem.system, policies, space, sources=space)
+        record["interpolated_loss"] = ts.loss(tried, first).values.diagonal().tolist()
+    return record
+
+
 def _proofs(
-    problem: Problem, study: ts.Study, text: str, schedule: ts.Schedule | None
+    problem: Problem,
+    study: ts.Study,
+    text: str,
+    cover: ts.Cover,
+    schedule: ts.Schedule | None,
 ) -> dict[str, Any]:
     """Return what holds between the points, and the bound over all gains."""
-    found = ts.certify(study, text, time_limit=LIMIT)
     record: dict[str, Any] = {"proven_constant": None}
-    for certificate in found.certificates:
-        is_proven = (certificate.name, certificate.kind, certificate.holds) == PROVEN
-        if is_proven and found.continuum is not None:
+    for selection in (None, None if problem.prove else cover.sources):
+        found = ts.certify(study, text, selection=selection, time_limit=LIMIT)
+        held = {(c.name, c.kind, c.holds) for c in found.certificates}
+        if PROVEN in held and found.continuum is not None:
             record["proven_constant"] = found.continuum.size
+            break
     if schedule is not None:
         proof = ts.certify(study, text, schedule=schedule, time_limit=LIMIT)
         record["proven_interpolated"] = any(
@@ -134,7 +187,8 @@ def stored(problem: Problem, folder: Path, progress: Callable[[str], object] = p
         progress: told what is computed.
     """
     here = Path(__file__).parent
-    text = "".join((here / f"{n}.py").read_text() for n in ("problem", problem.name))
+    names = ("problem", problem.name.partition("_")[0], problem.name)
+    text = "".join((here / f"{n}.py").read_text() for n in names)
     key = hashlib.sha256(f"{ts.__version__}\n{text}".encode()).hexdigest()
     path = folder / f"{problem.name}.json"
     if path.exists() and (record := json.loads(path.read_text()))["key"] == key:

@@ -105,6 +105,8 @@ PROBLEM = Problem(
     space=space,
     make_study=make_study,
     prove="disk_margin >= 0.7",
+    candidates=15,  # every half unit
+    used_at=(2, 3, 4, 5, 6, 7, 8, 9),
     design=False,
 )
 

@@ -62,6 +62,7 @@ PROBLEM = Problem(
     system=servo,
     space=points,
     make_study=make_study,
+    used_at=tuple(points.points[:, 0]),
     design=False,
 )
 

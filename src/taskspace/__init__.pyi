@@ -46,6 +46,6 @@ from .show.page import explore as explore
 from .spaces import Axis as Axis
 from .spaces import Grid as Grid
 from .spaces import Points as Points
-from .systems.linear.measures.base import measure as measure
+from .systems.linear.measures import measure as measure
 
 __version__: str

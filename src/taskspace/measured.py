@@ -2,25 +2,33 @@ r"""Contexts that are measured: how far the true one may lie from the measured o
 
 A measured context m stands for every true context θ of the range with
 $|\theta_i - m_i| \le \eta_i$ (absolute) or $\eta_i |m_i|$ (relative), axis by axis.
-A source serves a measured context if it serves every such θ.
+A source serves a measured context if it serves every such θ: of the targets that it
+serves, those whose whole window it serves. On a grid windows are products of stretches
+of the axes, so one pass along each axis does.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.decimals import decimal_text
+from taskspace._util.files import check_memory
+from taskspace._util.threads import over_rows
 from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.spaces import Grid, Points
 
-__all__ = ["AxisError", "ErrorBounds"]
+__all__ = ["AxisError", "ErrorBounds", "Windows", "coarse_sentence", "windows_of"]
 
 # Units in the last place by which ends of a window are widened: a node whose distance
 # is the error up to rounding is within it, whatever the unit.
 ULPS = 8.0
+# Below this many cells a thread costs more than it gives.
+MIN_THREADED_CELLS = 2**18
 
 
 @final
@@ -141,11 +149,6 @@ class ErrorBounds:
         """The error as people write it."""
         return ", ".join(f"{name} {axis.words}" for name, axis in self.axes)
 
-    @property
-    def typed(self) -> str:
-        """The error without blanks, for keys."""
-        return ",".join(f"{name}={axis.plain}" for name, axis in self.axes)
-
     def to_dict(self) -> dict[str, float | str]:
         """Return plain values, which `of` reads."""
         return {name: axis.plain for name, axis in self.axes}
@@ -244,3 +247,111 @@ class ErrorBounds:
                 first[:, column] -= axis.reach(first[:, column], rounded=-1.0)
                 last[:, column] += axis.reach(last[:, column], rounded=-1.0)
         return first, last
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """For each target the targets that may be meant where it is measured.
+
+    Args:
+        axes: on a grid, the stretches to look along one after the other: targets
+            before and behind each step of the axis, and first and last place of the
+            window of each place. Empty for scattered targets.
+        offsets: of scattered targets: where the window of each begins in `members`.
+        members: the targets of all windows, one after the other.
+    """
+
+    axes: tuple[tuple[int, NDArray[np.int64], NDArray[np.int64]], ...]
+    offsets: NDArray[np.int64] | None = None
+    members: NDArray[np.int32] | None = None
+
+    def erode(self, served: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which targets are served together with all of their window.
+
+        Args:
+            served: which targets each source serves, `(source, target)`.
+        """
+        return ~self.worst(~served)
+
+    def worst(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the largest value of each window.
+
+        Args:
+            values: losses, or whether targets are missed, dims `(source, target)`.
+        """
+        out = np.array(values, order="C")
+        in_threads = out.size >= MIN_THREADED_CELLS
+        for inner, first, last in self.axes:
+            # A window is two stretches of 2^level places, which may overlap.
+            level = np.frexp(last - first + 1)[1].astype(np.int64) - 1
+            second = last + 1 - 2**level
+            grid = out.reshape(len(out), -1, len(first), inner)
+
+            def change(
+                a: int, b: int, grid=grid, first=first, second=second, level=level
+            ) -> None:
+                most = grid[a:b].copy()  # the largest of 2^k places from each on
+                for k in range(int(level.max(initial=0)) + 1):
+                    at = np.flatnonzero(level == k)
+                    grid[a:b, :, at] = np.maximum(
+                        most[:, :, first[at]], most[:, :, second[at]]
+                    )
+                    most = np.maximum(most[:, :, : -(2**k)], most[:, :, 2**k :])
+
+            over_rows(change, len(out), in_threads=in_threads)
+        if self.offsets is not None and self.members is not None:
+            for row in out:
+                row[:] = np.maximum.reduceat(row[self.members], self.offsets[:-1])
+        return out
+
+
+@lru_cache(maxsize=8)
+def windows_of(error: ErrorBounds, space: Grid | Points) -> Windows:
+    """Return the window of each context of a space: those within the error of it.
+
+    Args:
+        error: of the measured context.
+        space: the contexts, measured and true ones alike.
+    """
+    if isinstance(space, Grid):
+        axes = []
+        for k, axis_error in enumerate(error.columns(space.names)):
+            if axis_error is not None:
+                values = space.axes[k].values
+                reach = axis_error.reach(values)
+                first = np.searchsorted(values, values - reach, side="left")
+                last = np.searchsorted(values, values + reach, side="right") - 1
+                inner = math.prod(space.shape[k + 1 :])
+                axes.append((inner, first.astype(np.int64), last.astype(np.int64)))
+        return Windows(tuple(axes))
+    low, high = error.dilate(space.names, space.points, space.points)
+    offsets, members = np.zeros(space.size + 1, np.int64), []
+    for k in range(space.size):
+        is_near = ((space.points >= low[k]) & (space.points <= high[k])).all(1)
+        members.append(np.flatnonzero(is_near).astype(np.int32))
+        offsets[k + 1] = offsets[k] + len(members[-1])
+        check_memory(4 * int(offsets[k + 1]), "The contexts within the error")
+    return Windows((), offsets, np.concatenate([np.zeros(0, np.int32), *members]))
+
+
+def coarse_sentence(error: ErrorBounds | None, space: Grid | Points | None) -> str:
+    """Return a sentence if no context has another within the error, else nothing.
+
+    Args:
+        error: of the measured context, None for none.
+        space: the targets.
+    """
+    if error is None or space is None:
+        return ""
+    windows = windows_of(error, space)
+    if windows.members is None:
+        alone = all((first == last).all() for _, first, last in windows.axes)
+    else:
+        alone = len(windows.members) == space.size
+    if not alone:
+        return ""
+    return (
+        f"No target has another within the error ({error.words}), so this is the "
+        "answer for contexts that are known exactly; certify, or take a finer grid."
+    )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from taskspace.criteria import CRITERIA, JUDGES, Criterion, Level, UnknownMeasure
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.measured import ErrorBounds
+from taskspace.measured import ErrorBounds, Windows, windows_of
 from taskspace.performance.study import (
     Study,
     as_study,
@@ -33,7 +33,6 @@ from taskspace.performance.table import (
 )
 from taskspace.question_text import read_question
 from taskspace.sets import TargetSets, pack
-from taskspace.sets.erosion import Windows, windows_of
 from taskspace.systems.base import Provenance
 
 ROUNDING = 2.0**-48
@@ -45,7 +44,7 @@ ROUNDING_CELLS = 10_000_000
 
 @dataclass(frozen=True, init=False)
 class Question:
-    """What is asked: demands, their tolerances and the error; one value, one text.
+    """A question: demands, their tolerances and the error of the measured context.
 
     A source serves a target if it meets all demands. The loss is that of the first
     one, infinite where another is not met.
@@ -94,8 +93,8 @@ class Question:
         if all_of is not None:
             if epsilon is not None or also or not all_of:
                 raise InvalidInputError(
-                    "all_of=[...] names at least one question, and nothing else stands "
-                    "beside it but the error."
+                    "all_of needs at least one question and cannot be combined with "
+                    "other arguments except error."
                 )
             first, *also = map(as_question, all_of)
             error = first.error if first.error is not None else error
@@ -187,13 +186,12 @@ class Question:
 
     def __str__(self) -> str:
         """Return the text, which `Question` reads to an equal question."""
-        said = [d.rule.demand(d.epsilon) + d._judge_word for d in self.demands]
+        said = [
+            d.rule.demand(d.epsilon) + " best" * (d.judge == "best")
+            for d in self.demands
+        ]
         error = "" if self.error is None else f" with {self.error.text}"
         return f"{' and '.join(said)}{error}"
-
-    @property
-    def _judge_word(self) -> str:
-        return "" if self.judge == "worst" else f" {self.judge}"
 
     @property
     def statement(self) -> str:
@@ -203,7 +201,9 @@ class Question:
             demand.rule.sentence(demand.epsilon) + by * (demand.judge == "best")
             for demand in self.demands
         ]
-        return f"{' and '.join(said)}{self._error_words}"
+        if self.error is not None:
+            said[-1] += f", where contexts are measured with {self.error.words}"
+        return " and ".join(said)
 
     @property
     def clause(self) -> str:
@@ -217,12 +217,6 @@ class Question:
         by = ", best policy" * (self.judge == "best")
         said = " and ".join(d.rule.short(d.epsilon) for d in self.demands)
         return f"{said}{by}{measured}"
-
-    @property
-    def _error_words(self) -> str:
-        if self.error is None:
-            return ""
-        return f", where contexts are measured with {self.error.words}"
 
     @property
     def key(self) -> str:
@@ -577,46 +571,31 @@ class Question:
         ):
             return None
         n_near, may_change = 0, not is_minimum
-        is_home = self._homes(study)
+        homes, targets = source_space(table), target_space(table)
+        at_home = homes is not None and homes == targets
+        at_home |= table.attrs.get("best_known_kind") == BEST_OF_TABLE
         for demand in self.demands:
             bound, scale = demand.epsilon, 1.0
             if bound is None:
                 continue
             if not demand.rule.is_relative and demand.rule.compares_with_best:
                 scale = np.abs(np.nan_to_num(table["best_known"].values, posinf=0.0))
-            near_by = ROUNDING * (scale + abs(bound))
-            for rows in row_blocks(table):
-                losses = demand._own_rows(table, rows)
-                near = np.abs(losses - bound) <= near_by
-                if bound == 0 and not demand.rule.is_absolute:
-                    # There a score is compared with itself: no rounding.
-                    near &= ~(is_home[rows] & (losses == 0))
-                n_near += int(near.sum())
-                chosen = np.isin(np.arange(rows.start, rows.stop), sources)
-                # A set that shrinks leaves a cover of others the smallest.
-                may_change |= bool(
-                    near[chosen].any() or (near & (losses > bound)).any()
-                )
+            losses = np.concatenate(
+                [demand._own_rows(table, rows) for rows in row_blocks(table)]
+            )
+            near = np.abs(losses - bound) <= ROUNDING * (scale + abs(bound))
+            if bound == 0 and at_home and not demand.rule.is_absolute:
+                # A score is compared with itself there, without rounding.
+                itself = losses == 0
+                near &= ~(itself & (itself.sum(0) == 1))
+            n_near += int(near.sum())
+            # A set that shrinks leaves a cover of others the smallest.
+            may_change |= bool(near[sources].any() or (near & (losses > bound)).any())
         if not n_near:
             return None
         cells = "1 cell lies" if n_near == 1 else f"{n_near:,} cells lie"
         could = "could change" if may_change else "cannot change"
         return f"{cells} within rounding of the bound, which {could} the answer."
-
-    def _homes(self, study: Study | xr.Dataset) -> NDArray[np.bool_]:
-        """Return which cells are scores at home, or the best score that is known."""
-        table = self.table_of(study)
-        shape = table.sizes["source"], table.sizes["target"]
-        sources, targets = source_space(table), target_space(table)
-        if sources is not None and sources == targets:
-            return np.eye(*shape, dtype=bool)
-        homes = np.zeros(shape, bool)
-        if table.attrs.get("best_known_kind") == BEST_OF_TABLE:
-            regret = Question("regret", self.judge, epsilon=0.0)
-            for rows in row_blocks(table):
-                homes[rows] = regret._own_rows(table, rows) == 0
-            homes[:, homes.sum(0) > 1] = False
-        return homes
 
     def without_reference(self, study: Study | xr.Dataset) -> NDArray[np.int64]:
         """Return the targets at which the loss has no reference; none serves them.
@@ -700,7 +679,7 @@ def tolerance_sets(losses: xr.DataArray | NDArray, epsilon: float) -> TargetSets
         epsilon: tolerance in units of the loss, `>= 0` (any number for `floor`).
 
     Returns:
-        The sets as packed bits.
+        The sets, as runs.
     """
     attrs = getattr(losses, "attrs", {})
     words = [attrs.get("criterion", "regret"), attrs.get("judge", "worst")]

@@ -7,10 +7,11 @@ equal when they have the same names and the same contexts in the same order.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,33 +28,6 @@ MAX_CONTEXTS = 10**9  # the contexts of a larger space alone would fill the memo
 EVENNESS = 1e-9  # how far from even steps values may lie, as a share of the axis
 
 Scale = Literal["linear", "log", "uneven"]
-
-
-class Space(Protocol):
-    """What the rest of taskspace asks of a set of contexts."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the context parameters, one per column of `points`."""
-        ...
-
-    @property
-    def points(self) -> NDArray[np.float64]:
-        """All contexts, shape `(size, len(names))`."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """How many contexts there are."""
-        ...
-
-    def context(self, index: int) -> dict[str, float]:
-        """Return the context with this index, by name."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values that make the same space again."""
-        ...
 
 
 @final
@@ -246,10 +220,27 @@ def _checked_scale(name: str, low: float, high: float, n: int, scale: str) -> Sc
     return scale
 
 
-class _Contexts:
-    """What grids and lists of points have in common."""
+class Space(ABC):
+    """A finite list of contexts: a `Grid`, or `Points`.
 
-    def context(self: Any, index: int) -> dict[str, float]:
+    Attributes:
+        names: names of the context parameters, one per column of `points`.
+        size: how many contexts there are.
+    """
+
+    names: tuple[str, ...]
+    size: int
+
+    @property
+    @abstractmethod
+    def points(self) -> NDArray[np.float64]:
+        """All contexts, shape `(size, len(names))`; the last axis of a grid fastest."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, from which `space_from_dict` makes the same space."""
+
+    def context(self, index: int) -> dict[str, float]:
         """Return the context with this index, by name.
 
         Args:
@@ -257,20 +248,20 @@ class _Contexts:
         """
         return dict(zip(self.names, self.points[index].tolist(), strict=True))
 
-    def __eq__(self: Any, other: object) -> bool:
+    def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Grid | Points)
+            isinstance(other, Space)
             and self.names == other.names
             and self.size == other.size
             and np.array_equal(self.points, other.points)
         )
 
-    def __hash__(self: Any) -> int:
+    def __hash__(self) -> int:
         return hash((self.names, (self.points + 0.0).tobytes()))  # −0 is 0
 
 
 @final
-class Grid(_Contexts):
+class Grid(Space):
     """All combinations of the values of some axes.
 
     Args:
@@ -294,34 +285,18 @@ class Grid(_Contexts):
         self.axes: tuple[Axis, ...] = tuple(
             _as_axis(name, value) for name, value in axes.items()
         )
+        self.names = tuple(axis.name for axis in self.axes)
+        self.shape: tuple[int, ...] = tuple(axis.n for axis in self.axes)
+        self.size = math.prod(self.shape)
         if self.size > MAX_CONTEXTS:
             raise InvalidInputError(
                 f"A grid must have at most {MAX_CONTEXTS:,} contexts, but {self} has "
                 f"{self.size:,}."
             )
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the axes, in order."""
-        return tuple(axis.name for axis in self.axes)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of values on each axis."""
-        return tuple(axis.n for axis in self.axes)
-
-    @property
-    def size(self) -> int:
-        """Number of contexts."""
-        return math.prod(self.shape)
-
-    @property
-    def points(self) -> NDArray[np.float64]:
-        """All contexts in C order, shape `(size, n_axes)`."""
-        return self._points
-
     @cached_property
-    def _points(self) -> NDArray[np.float64]:
+    def points(self) -> NDArray[np.float64]:  # pyright: ignore
+        """All contexts, shape `(size, n_axes)`; the last axis runs fastest."""
         mesh = np.meshgrid(*(axis.values for axis in self.axes), indexing="ij")
         return np.stack([m.ravel() for m in mesh], axis=1)
 
@@ -351,7 +326,7 @@ class Grid(_Contexts):
         return f"Grid({axes})"
 
 
-class Points(_Contexts):
+class Points(Space):
     """Any finite list of contexts.
 
     Args:
@@ -391,12 +366,12 @@ class Points(_Contexts):
                 f"{self.names[column]}={array[row, column]}."
             )
         array.flags.writeable = False
-        self.points: NDArray[np.float64] = array
+        self._points, self.size = array, len(array)
 
     @property
-    def size(self) -> int:
-        """Number of contexts."""
-        return len(self.points)
+    def points(self) -> NDArray[np.float64]:
+        """All contexts, shape `(size, len(names))`."""
+        return self._points
 
     def to_dict(self) -> dict[str, Any]:
         """`{"names": [...], "points": [[...], ...]}`."""
@@ -496,24 +471,6 @@ def _simplest_axis(name: str, values: NDArray[np.float64]) -> Axis:
     return axis if axis == explicit else explicit
 
 
-def subgrid_indices(shape: Sequence[int], counts: Sequence[int]) -> NDArray[np.intp]:
-    """Evenly spread points of a grid: the middle of each of `counts` stretches.
-
-    Args:
-        shape: points on each axis of the grid, last axis fastest.
-        counts: points to keep on each axis.
-
-    Returns:
-        Ascending indices, `prod(counts)` of them.
-    """
-    kept = [
-        (2 * np.arange(count) + 1) * n // (2 * count)
-        for n, count in zip(shape, counts, strict=True)
-    ]
-    mesh = np.meshgrid(*kept, indexing="ij")
-    return np.ravel_multi_index(tuple(mesh), tuple(shape)).ravel()
-
-
 def space_from_dict(values: Mapping[str, Any]) -> Grid | Points:
     """Return the space that `to_dict` described: a grid, or a list of points.
 
@@ -561,4 +518,4 @@ def require_space(space: Space) -> None:
     Args:
         space: what a caller gave.
     """
-    require(space, _Contexts, "a space, e.g. ts.Grid(k=(0.1, 8.0, 20))")
+    require(space, Space, "a space, e.g. ts.Grid(k=(0.1, 8.0, 20))")

@@ -6,13 +6,13 @@ import sys
 import numpy as np
 import pytest
 
-from taskspace._util import memory as _memory
+from taskspace._util import files
 from taskspace.errors import OutOfMemoryError
 from taskspace.sets import pack
 
 
 def test_sets_that_do_not_fit_give_a_sentence(monkeypatch):
-    monkeypatch.setattr(_memory, "available", lambda: 2**12)
+    monkeypatch.setattr(files, "available_memory", lambda: 2**12)
     with pytest.raises(OutOfMemoryError, match="half of the memory"):
         pack([np.tile(np.array([True, False]), (4, 512))] * 4)
 
@@ -25,9 +25,9 @@ def test_a_profile_stays_near_its_memory(tmp_path):
     code = (
         "import re, sys\n"
         "from pathlib import Path\n"
-        "from taskspace._util import memory\n"
+        "from taskspace._util import files\n"
         "from taskspace.cli import main\n"
-        "memory.available = lambda: 1500 * 2**20\n"
+        "files.available_memory = lambda: 1500 * 2**20\n"
         f"sys.argv = ['taskspace', 'profile', {str(tmp_path / 'm.npz')!r},"
         " '--time-limit', '20', '--format', 'json']\n"
         "try:\n"

@@ -123,7 +123,7 @@ def test_the_gate_finds_a_planted_contradiction(low):
 
 
 def test_the_gate_is_run_by_certify(monkeypatch):
-    from taskspace.certificates import balls as geometry
+    from taskspace.certificates import paper as geometry
 
     table = random_table(2, failures=False)
     wrong = Certificate(

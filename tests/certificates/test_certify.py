@@ -12,8 +12,12 @@ from taskspace.certificates import (
     certified_cover,
     certifier,
     certify,
+    check_balls,
+    enclosure_for,
+    rate_bounds,
 )
-from taskspace.certificates.lipschitz import axis_values
+from taskspace.certificates.paper import default_radius
+from taskspace.certificates.table import axis_values
 from taskspace.errors import InvalidInputError, UnknownNameError
 from tests.certificates.worlds import (
     MSD,
@@ -27,23 +31,15 @@ from tests.certificates.worlds import (
 SPACE = ts.Grid(k=(0.1, 8.0, 10), c=(0.1, 8.0, 10))
 
 
-def table_of(sources, targets):
-    """Table and policies of one LQR gain a source."""
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(MSD, trainer, sources, seed=0, targets=targets).table
-    return table, msd_family(sources)
+def study_of(sources, targets=None):
+    """One LQR gain per source."""
+    return ts.evaluate(MSD, ts.trainers.Lqr(), sources, seed=0, targets=targets)
 
 
 @pytest.fixture(scope="module")
 def msd():
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(MSD, trainer, SPACE, seed=0).table
-    result = certify(
-        ts.Study.of(table, system=MSD, policies=msd_family(SPACE), targets=SPACE),
-        ts.Question(epsilon=0.5),
-        time_limit=4,
-    )
-    return table, result
+    study = study_of(SPACE)
+    return study.table, certify(study, ts.Question(epsilon=0.5), time_limit=4)
 
 
 def test_everything_is_there_and_plain(msd):
@@ -51,7 +47,6 @@ def test_everything_is_there_and_plain(msd):
     names = [c.name for c in result.certificates]
     for name in (
         "grid cover",
-        "cover: lp",
         "loss rates",
         "grid cover, between nodes",
         "continuum cover",
@@ -122,42 +117,29 @@ def test_a_table_alone_says_nothing_between_its_targets(msd):
     last = result["continuum cover"]
     assert last.kind == "vacuous"
     assert result.continuum is None
-    given = certify(
-        table,
-        ts.Question(epsilon=0.5),
-        rates=[1e3, 1e3],
-        time_limit=2,
-    )["continuum cover"]
+    given = certify(table, ts.Question(epsilon=0.5), rates=[1e3, 1e3], time_limit=2)
+    given = given["continuum cover"]
     assert given.kind == "proof"
     assert not given.holds
 
 
 def test_tables_without_contexts_or_home_say_what_is_missing():
-    result = certify(
-        ts.performance.table_from_matrix(-np.ones((2, 3))),
-        ts.Question(epsilon=0.5),
-        time_limit=1,
-    )
+    table = ts.performance.table_from_matrix(-np.ones((2, 3)))
+    result = certify(table, ts.Question(epsilon=0.5), time_limit=1)
     assert result["loss rates"].kind == "vacuous"
     assert result["continuum cover"].kind == "vacuous"
     assert result["grid cover"].holds
-    ratio = certify(
-        ts.performance.table_from_matrix(-np.ones((2, 3))),
-        ts.Question("ratio", epsilon=0.5),
-    )
+    ratio = certify(table, ts.Question("ratio", epsilon=0.5))
     assert "units of performance" in ratio["loss rates"].why
     nobody = line_table([0.0, 1.0], lambda s, t: np.where(t == s, -np.inf, -np.inf))
-    assert not certify(nobody, ts.Question("floor", epsilon=0.5))[
-        "continuum cover"
-    ].holds
+    nothing = certify(nobody, ts.Question("floor", epsilon=0.5))
+    assert not nothing["continuum cover"].holds
 
 
 def test_a_signed_cover_tells_the_regret_it_leaves():
     table = ts.performance.table_from_matrix([[0.0, 0.0], [0.0, 100.0]])
-    why = certify(table, ts.Question("signed", epsilon=1.0), time_limit=1)[
-        "grid cover"
-    ].why
-    assert "leave a regret of 100" in why
+    result = certify(table, ts.Question("signed", epsilon=1.0), time_limit=1)
+    assert "leave a regret of 100" in result["grid cover"].why
 
 
 def test_known_constants_certify_other_systems():
@@ -183,12 +165,7 @@ def test_known_constants_certify_other_systems():
 
 def test_what_no_enclosure_knows_is_not_certified(monkeypatch):
     monkeypatch.setattr("taskspace.certificates.boxes.enclosures.ENCLOSURES", [])
-    table, policies = table_of(SPACE, SPACE)
-    result = certify(
-        ts.Study.of(table, system=MSD, policies=policies),
-        ts.Question(epsilon=0.5),
-        time_limit=2,
-    )
+    result = certify(study_of(SPACE), ts.Question(epsilon=0.5), time_limit=2)
     assert result["continuum cover"].kind == "vacuous"
 
 
@@ -215,7 +192,6 @@ def test_what_is_sampled_or_given_is_never_a_proof(provenance, rates):
         word = {"sampled": "estimated", "given": "given"}[provenance]
         assert f"on the {word} table" in other["grid cover"].why
         assert other["grid cover"].scope == f"the {word} table"
-        assert f"on the {word} table" in other["cover: lp"].why
     assert rates is None or "estimate" in other["continuum cover"].why
 
 
@@ -255,19 +231,19 @@ def test_kinds_are_checked():
 )
 def test_inner_balls_hold_in_the_box_of_the_targets(sources):
     targets = ts.Grid(k=(0.1, 8.0, 3), c=(0.1, 8.0, 3))
-    table, policies = table_of(sources, targets)
-    question = ts.Question("signed", epsilon=0.2)
-    result = certify(
-        ts.Study.of(table, system=MSD, policies=policies),
-        question,
-        time_limit=2,
-    )
+    study, question = study_of(sources, targets), ts.Question("signed", epsilon=0.2)
+    result, policies = certify(study, question, time_limit=2), study.policies
     assert result["inner balls"].kind == "proof"
     contexts = MSD.contexts(sources)
     home = MSD.home_performance(policies, contexts)
     rng = np.random.default_rng(0)
     worst = -np.inf
-    for s, radius in enumerate(result.balls.inner):
+    rows, r = MSD.contexts(targets), default_radius(targets)
+    bounds = enclosure_for(MSD, policies, contexts, question)
+    exact = rate_bounds(bounds, rows, r, contexts)
+    balls, inner = check_balls(study.table, 0.2, radius=r, upper_rate=exact)
+    assert inner == result["inner balls"]
+    for s, radius in enumerate(balls.inner):
         angle, reach = rng.random(2000) * 2 * np.pi, radius * np.sqrt(rng.random(2000))
         around = np.repeat(contexts[s : s + 1], 2000, axis=0)
         around[:, 0] += reach * np.cos(angle)
@@ -280,11 +256,8 @@ def test_inner_balls_hold_in_the_box_of_the_targets(sources):
 
 def test_sentences_speak_of_the_targets_that_are_served():
     sources = ts.Grid(k=(0.1, 3.0, 4), c=(0.1, 3.0, 4))
-    table, policies = table_of(sources, SPACE)
     question = ts.Question("regret", epsilon=0.05)
-    result = certify(
-        ts.Study.of(table, system=MSD, policies=policies), question, time_limit=2
-    )
+    result = certify(study_of(sources, SPACE), question, time_limit=2)
     cover = result.cover
     assert len(cover.uncoverable) > 3
     n_served = 100 - len(cover.uncoverable)
@@ -299,11 +272,8 @@ def test_sentences_speak_of_the_targets_that_are_served():
 
 
 def test_bounds_say_which_sources_they_range_over():
-    table, policies = table_of(SPACE, SPACE)
-    question = ts.Question("regret", epsilon=0.5)
-    bounds = MsdEnclosure(
-        MSD, policies, MSD.contexts(SPACE), ts.Question("regret", epsilon=0.0)
-    )
+    study, question = study_of(SPACE), ts.Question("regret", epsilon=0.5)
+    bounds = MsdEnclosure(MSD, study.policies, MSD.contexts(SPACE), question)
     # The candidates are a cover that is larger than needed: no fewer of them do.
     whole = certified_cover(bounds, MSD, SPACE, 0.3, time_limit=4)
     found = certified_cover(
@@ -320,27 +290,18 @@ def test_bounds_say_which_sources_they_range_over():
     assert best.certificate.holds
     assert values["lower_bound"] <= best.size <= found.size
     # And certify has both, with the bound of the grid, which is about all sources.
-    result = certify(
-        ts.Study.of(table, system=MSD, policies=policies), question, time_limit=4
-    )
-    values = result["continuum cover"].values
+    values = certify(study, question, time_limit=4)["continuum cover"].values
     assert values["lower_bound"] <= best.size
 
 
 def test_a_time_limit_bounds_the_whole_of_it():
-    space = ts.Grid(k=(0.1, 8.0, 20), c=(0.1, 8.0, 20))
-    table, policies = table_of(space, space)
+    study = study_of(ts.Grid(k=(0.1, 8.0, 20), c=(0.1, 8.0, 20)))
     question = ts.Question("regret", epsilon=0.1)
-    certify(
-        ts.Study.of(table, system=MSD, policies=policies), question, time_limit=0
-    )  # compile
+    none = certify(study, question, time_limit=0)  # compiles
+    assert not none.certificates[-1].holds
     for limit in (0.0, 3.0):
         clock = Clock()
-        result = certify(
-            ts.Study.of(table, system=MSD, policies=policies),
-            question,
-            time_limit=limit,
-        )
+        result = certify(study, question, time_limit=limit)
         # Generous: other work may share the machine.
         assert clock.spent < limit + 5.0
         assert result["grid cover"].values["size"] >= 12
@@ -352,43 +313,25 @@ def test_a_time_limit_bounds_the_whole_of_it():
             assert " % of the box" in last.why
             assert "larger time limit" in last.why
             assert "of the 400 sources are needed" in last.why
-    none = certify(
-        ts.Study.of(table, system=MSD, policies=policies), question, time_limit=0
-    )
-    assert not none.certificates[-1].holds
 
 
 def test_an_enclosure_of_ones_own_is_used():
-    table, policies = table_of(SPACE, SPACE)
-    contexts = MSD.contexts(SPACE)
-    own = MsdEnclosure(MSD, policies, contexts, ts.Question("regret", epsilon=0.0))
+    study, question = study_of(SPACE), ts.Question("regret", epsilon=0.5)
+    own = MsdEnclosure(MSD, study.policies, MSD.contexts(SPACE), question)
     own.basis = "our own bounds"
-    question = ts.Question("regret", epsilon=0.5)
-    result = certify(
-        ts.Study.of(table, system=MSD),
-        question,
-        bounds=own,
-        time_limit=20,
-    )
+    alone = ts.Study.of(study.table, system=MSD)
+    result = certify(alone, question, bounds=own, time_limit=20)
     assert "our own bounds" in result["continuum cover"].why
     with pytest.raises(InvalidInputError, match=r"must be for 'signed\.worst'"):
-        certify(
-            ts.Study.of(table, system=MSD),
-            ts.Question("signed", epsilon=0.5),
-            bounds=own,
-        )
+        certify(alone, ts.Question("signed", epsilon=0.5), bounds=own)
 
 
 @pytest.mark.parametrize(("criterion", "epsilon"), [("regret", 0.25), ("ratio", 0.01)])
 def test_policies_without_a_context_of_their_own_are_proven_alike(criterion, epsilon):
     """Gains by hand come with no context; only `signed` would need one."""
-    space, question = (
-        ts.Grid(k=(1.0, 4.0, 4), c=(1.0, 4.0, 4)),
-        ts.Question(criterion, epsilon=epsilon),
-    )
-    gains = ts.evaluate(
-        MSD, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0
-    ).policies.arrays()["gain"]
+    space = ts.Grid(k=(1.0, 4.0, 4), c=(1.0, 4.0, 4))
+    question = ts.Question(criterion, epsilon=epsilon)
+    gains = study_of(space).policies.arrays()["gain"]
     gains = list(gains.reshape(-1, *gains.shape[-2:]))
     study = ts.evaluate_policies(MSD, gains, space)
     with_homes = ts.evaluate_policies(MSD, gains, space, sources=space)

@@ -229,22 +229,13 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     study = ts.evaluate(MSD, trainer, space, seed=0)
     question = ts.Question("regret", epsilon=0.5)
     # A slow machine draws all of them too.
-    result = certify(
-        study,
-        question,
-        distribution="uniform",
-        n_samples=700,
-        time_limit=30,
-    )
+    options = {"distribution": "uniform", "n_samples": 700}
+    result = certify(study, question, **options, time_limit=30)
     share = result["share of contexts"].values
     assert share["share"] > 0.98  # the continuum is covered for certain here
     assert share["n_failed"] == 0
-    few = certify(
-        study,
-        ts.Question("regret", epsilon=0.05),
-        distribution="loguniform",
-        time_limit=4,
-    )
+    question = ts.Question("regret", epsilon=0.05)
+    few = certify(study, question, distribution="loguniform", time_limit=4)
     assert few["share of contexts"].values["share"] < 0.99
 
     def score(context, policy):
@@ -255,13 +246,8 @@ def test_certify_draws_for_exact_systems_and_plain_functions():
     policies = ts.systems.PythonPolicies([0.5, 2.0])
     table = ts.evaluate_policies(system, policies, line).table
     table = table.assign_coords(source_x=("source", [0.5, 2.0]))
-    found = certify(
-        ts.Study.of(table, system=system, policies=policies),
-        ts.Question("floor", epsilon=0.6),
-        distribution="uniform",
-        n_samples=700,
-        time_limit=4,
-    )
+    question = ts.Question("floor", epsilon=0.6)
+    found = asked(system, policies, table, question, **options, time_limit=4)
     values = found["share of contexts"].values
     # x in (1.1, 1.5) gets the source 0.5 of its nearest target: 20 % of [0, 2] fail.
     assert 0.7 < values["share"] < 0.8
@@ -326,6 +312,12 @@ def lottery(gains, xs, **options):
     return system, policies, table
 
 
+def asked(system, policies, table, question, **options):
+    """What `certify` says of a table, its system and its policies."""
+    study = ts.Study.of(table, system=system, policies=policies)
+    return certify(study, question, **options)
+
+
 def test_targets_are_certified_refuted_or_undecided():
     system, policies, table = lottery([0.0, 1.0], [0.0, 0.05, 0.4, 1.0])
     question = ts.Question("floor", epsilon=-0.8)  # a mean of at least 0.8
@@ -382,15 +374,10 @@ def test_families_are_judged(judge, status):
 
 def test_unbounded_returns_give_no_confidence():
     system, policies, table = lottery([0.0], [0.0], bounded=False)
+    question = ts.Question("floor", epsilon=-0.5)
     with pytest.raises(InvalidInputError, match="needs bounded returns"):
-        check_on_fresh_episodes(
-            table, ts.Question("floor", epsilon=-0.5), np.array([0]), system, policies
-        )
-    result = certify(
-        ts.Study.of(table, system=system, policies=policies),
-        ts.Question("floor", epsilon=-0.5),
-        time_limit=1,
-    )
+        check_on_fresh_episodes(table, question, np.array([0]), system, policies)
+    result = asked(system, policies, table, question, time_limit=1)
     assert result["fresh episodes"].kind == "vacuous"
 
 
@@ -420,12 +407,7 @@ def test_the_winners_curse_is_shown_and_removed():
     gains = 0.3 + 1e-6 * np.arange(40)
     system, policies, table = lottery(gains, [0.0, 1e-9, 2e-9], n_episodes=16)
     question = ts.Question("floor", epsilon=-0.85)  # nobody manages 0.85
-    result = certify(
-        ts.Study.of(table, system=system, policies=policies),
-        question,
-        max_episodes=2048,
-        time_limit=10,
-    )
+    result = asked(system, policies, table, question, max_episodes=2048, time_limit=10)
     # Shown: selection believes that lucky sources serve every target ...
     assert result["grid cover"].holds
     assert result["grid cover"].kind == "estimate"

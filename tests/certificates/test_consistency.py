@@ -65,11 +65,15 @@ def plant() -> LinearFamily:
     )
 
 
-def made(system, space=SPACE, trainer=LQR, measures=()):
+def made(system, space=SPACE, trainer=LQR):
     """A table and the policies that it was made with."""
-    policies = trainer.train(system, system.contexts(space), seed=0).policies
-    table = ts.evaluate(system, trainer, space, seed=0, measures=measures).table
-    return table, policies
+    study = ts.evaluate(system, trainer, space, seed=0)
+    return study.table, study.policies
+
+
+def asked(system, table, policies, question=QUESTION, **options):
+    study = ts.Study.of(table, system=system, policies=policies)
+    return certify(study, question, **options)
 
 
 def gate_of(system, space, table, policies, question):
@@ -82,9 +86,7 @@ def gate_of(system, space, table, policies, question):
 def test_an_override_gets_no_proof(system):
     table, policies = made(system)
     assert table.attrs["provenance"] == "given"
-    result = certify(
-        ts.Study.of(table, system=system, policies=policies), QUESTION, time_limit=5
-    )
+    result = asked(system, table, policies, time_limit=5)
     assert result.continuum is None
     assert result["grid cover"].kind == "estimate"
     assert not any(c.kind == "proof" and "box" in c.scope for c in result.certificates)
@@ -95,25 +97,17 @@ def test_one_that_states_exact_gets_no_bounds_of_its_base():
     system = StatedWorn()
     table, policies = made(system)
     assert table.attrs["provenance"] == "exact"
-    result = certify(
-        ts.Study.of(table, system=system, policies=policies), QUESTION, time_limit=5
-    )
+    result = asked(system, table, policies, time_limit=5)
     assert result["grid cover"].kind == "proof"
     assert result.continuum is None
     contexts = system.contexts(SPACE)
     with pytest.raises(NoEnclosureError, match=r"are not about Worn\.performance"):
-        enclosure_for(system, policies, contexts, ts.Question("regret", epsilon=0.0))
+        enclosure_for(system, policies, contexts, QUESTION)
     assert "MassSpringDamper are not about Worn" in result["continuum cover"].why
     # Bounds by hand, of the wrong plant: the table contradicts them.
-    bounds = MsdEnclosure(
-        MassSpringDamper(), policies, contexts, ts.Question("regret", epsilon=0.0)
-    )
+    bounds = MsdEnclosure(MassSpringDamper(), policies, contexts, QUESTION)
     with pytest.raises(ContradictionError, match=r"source 0 is inf by the table, and"):
-        certify(
-            ts.Study.of(table, system=system, policies=policies),
-            QUESTION,
-            bounds=bounds,
-        )
+        asked(system, table, policies, bounds=bounds)
 
 
 @pytest.mark.parametrize(
@@ -254,30 +248,17 @@ def test_policies_in_another_order_are_refused():
     system = MassSpringDamper()
     table, policies = made(system)
     with pytest.raises(ContradictionError, match="Make the table anew"):
-        certify(
-            ts.Study.of(table, system=system, policies=policies[::-1]),
-            QUESTION,
-            time_limit=5,
-        )
-    few = enclosure_for(
-        system, policies, system.contexts(SPACE), ts.Question("regret", epsilon=0.0)
-    )
-    assert few is not None
+        asked(system, table, policies[::-1], time_limit=5)
+    few = enclosure_for(system, policies, system.contexts(SPACE), QUESTION)
     with pytest.raises(InvalidInputError, match="25 sources of the table"):
-        certify(
-            ts.Study.of(table, system=system, policies=policies),
-            QUESTION,
-            bounds=few.subset([0, 1]),
-        )
+        asked(system, table, policies, bounds=few.subset([0, 1]))
 
 
 def test_a_map_that_the_table_refutes_is_found():
     system = MassSpringDamper()
     table, policies = made(system)
     question = ts.Question("regret", epsilon=1.0)
-    result = certify(ts.Study.of(table, system=system, policies=policies), question)
-    cover = result.continuum
-    assert cover is not None
+    cover = asked(system, table, policies, question).continuum
     assert cover.certificate.holds
     assert cover.certificate.values["n_compared"] == SPACE.size**2
     gate = gate_of(system, SPACE, table, policies, question)

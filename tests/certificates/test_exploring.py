@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import taskspace as ts
-from taskspace.certificates import certify
 from taskspace.certificates.pilot import least_assignment, play_pilot, shortlist
 from taskspace.errors import InvalidInputError
 from taskspace.systems.episodic import FIRST_FRESH, standard_error
-from tests.certificates.test_confidence import Lottery, lottery
+from tests.certificates.test_confidence import Lottery, asked, lottery
 
 FLOOR = ts.Question("floor", epsilon=-0.8)
 
@@ -112,13 +111,9 @@ def certified(pilot, seed):
     system, policies, table = lottery(
         gains, [0.0, 1e-9, 2e-9], n_episodes=4, episode_seed=seed
     )
-    return certify(
-        ts.Study.of(table, system=system, policies=policies),
-        ts.Question("floor", epsilon=-0.93),
-        max_episodes=1024,
-        pilot=pilot,
-        time_limit=20,
-    )["fresh episodes"]
+    question = ts.Question("floor", epsilon=-0.93)
+    options = {"max_episodes": 1024, "pilot": pilot, "time_limit": 20}
+    return asked(system, policies, table, question, **options)["fresh episodes"]
 
 
 def test_a_pilot_finds_what_the_table_could_not():
@@ -137,12 +132,7 @@ def test_a_pilot_finds_what_the_table_could_not():
 def test_sources_are_numbered_as_in_the_whole_table():
     """The assignment after a pilot is one of the table's own rows."""
     system, policies, table = lottery([0.5, 0.0, 0.5], [0.0, 0.05])
-    result = certify(
-        ts.Study.of(table, system=system, policies=policies),
-        FLOOR,
-        pilot=(1, 64),
-        time_limit=20,
-    )
+    result = asked(system, policies, table, FLOOR, pilot=(1, 64), time_limit=20)
     assert result.fresh.assignment.tolist() == [1, 1]
     assert result["fresh episodes"].values["shortlist"] == [1]
     assert result["fresh episodes"].holds

@@ -11,7 +11,6 @@ from scipy import stats
 
 import taskspace as ts
 from taskspace.certificates import (
-    certify,
     check_on_fresh_episodes,
     law_of,
     play_pilot,
@@ -29,7 +28,7 @@ from taskspace.systems import (
     PythonPolicies,
 )
 from taskspace.systems.episodic import FIRST_FRESH, FIRST_TRAINING, random_episodes
-from tests.certificates.test_confidence import LINE, QUESTION, Lottery, lottery
+from tests.certificates.test_confidence import LINE, QUESTION, Lottery, asked, lottery
 
 FLOOR = ts.Question("floor", epsilon=-0.8)
 
@@ -101,12 +100,10 @@ def test_failing_contexts_that_become_targets_do_not_flatter_the_share():
         space = ts.Points(["x"], points[:, None])
         policies = PythonPolicies(points.tolist())
         table = ts.evaluate_policies(system, policies, space, sources=space).table
-        share = certify(
-            ts.Study.of(table, system=system, policies=policies),
-            ts.Question("floor", epsilon=-1.0),
-            distribution="uniform",
-            n_samples=688,
-        )["share of contexts"].values
+        question = ts.Question("floor", epsilon=-1.0)
+        options = {"distribution": "uniform", "n_samples": 688}
+        result = asked(system, policies, table, question, **options)
+        share = result["share of contexts"].values
         assert share["share"] < 0.95  # the truth, but for 1e-5
         failures = [context["x"] for context in share["failing_contexts"]]
         found.append({*failures})
@@ -220,14 +217,8 @@ def test_whatever_is_judged_has_episodes_of_its_own(monkeypatch):
 def test_the_pilot_the_judges_and_the_draws_never_meet(monkeypatch):
     system, policies, table = lottery([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
     seen = played_by(system, monkeypatch)
-    result = certify(
-        ts.Study.of(table, system=system, policies=policies),
-        FLOOR,
-        pilot=(2, 64),
-        distribution="uniform",
-        n_samples=50,
-        time_limit=20,
-    )
+    options = {"pilot": (2, 64), "distribution": "uniform", "n_samples": 50}
+    result = asked(system, policies, table, FLOOR, **options, time_limit=20)
     assert {e for e in seen if e < FIRST_FRESH} == set(range(16, 80))
     fresh = [e for e in seen if e >= FIRST_FRESH]
     assert max(fresh) < FIRST_TRAINING
@@ -263,13 +254,8 @@ def drawn_contexts(monkeypatch, distribution, question=QUESTION, end=2.0):
 
     with monkeypatch.context() as patch:
         patch.setattr(chance, "law_of", spy)
-        certify(
-            ts.Study.of(table, system=system, policies=policies),
-            question,
-            distribution=distribution,
-            n_samples=30,
-            time_limit=5,
-        )
+        options = {"distribution": distribution, "n_samples": 30, "time_limit": 5}
+        asked(system, policies, table, question, **options)
     return rows
 
 

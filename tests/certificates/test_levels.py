@@ -7,7 +7,7 @@ import pytest
 import taskspace as ts
 from taskspace.certificates.boxes.enclosures import (
     Boxes,
-    LevelEnclosure,
+    LoopEnclosure,
     NoEnclosureError,
     enclosure_for,
 )
@@ -124,7 +124,7 @@ def test_no_context_refutes_a_level(measure, kind, time):
     stack = policies(system, kind)
     question = ts.Question("floor", measure=measure, epsilon=0.0)
     bounds = enclosure_for(system, stack, np.array([[1.0], [2.0]]), question)
-    assert isinstance(bounds, LevelEnclosure)
+    assert isinstance(bounds, LoopEnclosure)
     edges = CONTEXTS[::20, 0]
     boxes = Boxes(edges[:-1, None], edges[1:, None])
     losses = -system.scores(measure, stack, CONTEXTS)[:, 0]

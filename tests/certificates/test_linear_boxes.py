@@ -46,6 +46,11 @@ def family(A, names=("k",), **options) -> LinearFamily:
     )
 
 
+def enclosed(plant, gains, sources, criterion, judge="worst") -> LinearEnclosure:
+    question = ts.Question(criterion, judge, epsilon=0.0)
+    return LinearEnclosure(plant, gains, np.asarray(sources, float), question)
+
+
 def helper(x, y):
     return math.sqrt(x) / y
 
@@ -138,12 +143,7 @@ def test_a_function_with_a_state_is_noticed():
 
     plant = family(A)
     with pytest.raises(UntraceableError, match="keep a state"):
-        LinearEnclosure(
-            plant,
-            LinearGain(np.ones((1, 1, 1, 2))),
-            np.ones((1, 1)),
-            ts.Question("floor", epsilon=0.0),
-        )
+        enclosed(plant, LinearGain(np.ones((1, 1, 1, 2))), np.ones((1, 1)), "floor")
 
 
 def test_python_control_plant():
@@ -160,9 +160,7 @@ def test_python_control_plant():
     gains = LinearGain(plant.optimal_gain(np.ones((1, 1)))[0][:, None])
     boxes = Boxes(np.array([[0.5]]), np.array([[0.6]]))
     bounds = [
-        LinearEnclosure(
-            x, gains, np.ones((1, 1)), ts.Question("ratio", epsilon=0.0)
-        ).bounds(boxes)
+        enclosed(x, gains, np.ones((1, 1)), "ratio").bounds(boxes)
         for x in (plant, direct)
     ]
     np.testing.assert_array_equal(*bounds)
@@ -184,9 +182,7 @@ def test_mass_spring_damper_has_two_enclosures(criterion):
         closed = MsdEnclosure(
             system, policies, sources, ts.Question(criterion, judge, epsilon=0.0)
         ).bounds(boxes)
-        general = LinearEnclosure(
-            system, policies, sources, ts.Question(criterion, judge, epsilon=0.0)
-        ).bounds(boxes)
+        general = enclosed(system, policies, sources, criterion, judge).bounds(boxes)
         assert (closed[0] <= general[1]).all()
         assert (general[0] <= closed[1]).all()
         at = boxes.low + rng.uniform(size=low.shape) * (boxes.high - boxes.low)
@@ -214,11 +210,8 @@ def test_scalar_family_against_its_closed_form():
     for b in (0.15, 0.4, 0.9):
         k = float(system.optimal_gain(np.array([[b, 1.0]]))[0][0, 0, 0])
         for low, high in ((b, b * 1.05), (b, b), (b * 0.9, b)):
-            bounds = LinearEnclosure(
-                system,
-                LinearGain(np.array([[[[k]]]])),
-                np.array([[b, 1.0]]),
-                ts.Question("ratio", epsilon=0.0),
+            bounds = enclosed(
+                system, LinearGain(np.array([[[[k]]]])), np.array([[b, 1.0]]), "ratio"
             ).bounds(Boxes(np.array([[low, 1.0]]), np.array([[high, 1.0]])))
             for x in np.linspace(low, high, 11):
                 best = (1 + np.sqrt(1 + x * x)) / x**2
@@ -299,9 +292,7 @@ def test_unstabilisable_and_unstable_boxes():
         np.array([[1.0, 1.0], [1.1, 1.1], [0.55, 1.1], [2.1, 1.1]]),
     )
     for criterion in ("regret", "ratio", "floor", "signed"):
-        low, high = LinearEnclosure(
-            plant, policies, sources, ts.Question(criterion, epsilon=0.0)
-        ).bounds(boxes)
+        low, high = enclosed(plant, policies, sources, criterion).bounds(boxes)
         assert (high[0, :3] == np.inf).all()
         assert low[0, 2] == np.inf  # certainly unstable on the whole box
         assert low[0, 0] == np.inf
@@ -313,9 +304,7 @@ def test_a_gain_that_fails_at_home():
     gains = np.array([[[[0.0, 0.0]]], [[[20.0, 5.0]]]])
     sources = np.ones((2, 1))
     boxes = Boxes(np.array([[1.0], [2.0]]), np.array([[1.0], [2.1]]))
-    low, high = LinearEnclosure(
-        plant, LinearGain(gains), sources, ts.Question("signed", epsilon=0.0)
-    ).bounds(boxes)
+    low, high = enclosed(plant, LinearGain(gains), sources, "signed").bounds(boxes)
     assert (low[0] == -np.inf).all()
     assert (high[0] == 0).all()
     assert abs(high[1, 0]) < 1e-9
@@ -331,9 +320,9 @@ def test_unobservable_states_cost_nothing_but_must_be_stable():
         R=[[1.0]],
     )
     gains = LinearGain(np.array([[[[0.5, 0.0]]]]))
-    low, high = LinearEnclosure(
-        plant, gains, np.ones((1, 1)), ts.Question("floor", epsilon=0.0)
-    ).bounds(Boxes(np.array([[1.0]]), np.array([[1.01]])))
+    low, high = enclosed(plant, gains, np.ones((1, 1)), "floor").bounds(
+        Boxes(np.array([[1.0]]), np.array([[1.01]]))
+    )
     true = 1.25 / (2 * 1.5)
     assert low[0, 0] <= true <= high[0, 0] <= 1.01 * true
 
@@ -342,9 +331,7 @@ def test_pairs_are_the_same_bounds():
     system = Quadrotor()
     sources = np.array([[0.3] * 4, [0.6] * 4])
     policies = LinearGain(system.optimal_gain(sources)[0][:, None])
-    enclosure = LinearEnclosure(
-        system, policies, sources, ts.Question("ratio", epsilon=0.0)
-    )
+    enclosure = enclosed(system, policies, sources, "ratio")
     low = np.array([[0.3, 0.3, 0.3, 0.3], [0.5, 0.5, 0.5, 0.6]])
     boxes = Boxes(low, low * 1.02)
     every = enclosure.bounds(boxes)
@@ -363,9 +350,7 @@ def test_pairs_are_the_same_bounds():
 def test_tries_are_the_same_bounds_until_one_serves():
     system, sources = ScalarLqr(), np.array([[0.5, 1.0], [1.0, 1.0], [0.7, 1.0]])
     policies = LinearGain(system.optimal_gain(sources)[0][:, None])
-    enclosure = LinearEnclosure(
-        system, policies, sources, ts.Question("ratio", epsilon=0.0)
-    )
+    enclosure = enclosed(system, policies, sources, "ratio")
     low = np.array([[0.5, 1.0], [1.0, 1.0], [0.7, 1.0]])
     boxes = Boxes(low, low * [1.02, 1.0])
     low, high = (x.T for x in enclosure.bounds(boxes, epsilon=0.01))
@@ -393,9 +378,7 @@ def test_a_check_names_a_source_that_serves_whatever_the_order():
     system = ScalarLqr()
     sources = np.stack([np.geomspace(0.1, 1, 12), np.ones(12)], -1)
     policies = LinearGain(system.optimal_gain(sources)[0][:, None])
-    enclosure = LinearEnclosure(
-        system, policies, sources, ts.Question("ratio", epsilon=0.0)
-    )
+    enclosure = enclosed(system, policies, sources, "ratio")
     edges = [np.array([0.1, 1.0]), np.array([1.0])]
     every = np.random.default_rng(0).permutation(12)
     for chosen, holds in ((every, True), ([0, 11], False)):
@@ -438,11 +421,8 @@ def test_units_change_no_bound():
     ):
         boxes = Boxes(unit * np.array([[1.0]]), unit * np.array([[1.1]]))
         found.append(
-            LinearEnclosure(
-                plant,
-                LinearGain(K[None]),
-                np.array([[1.3 * unit]]),
-                ts.Question("ratio", epsilon=0.0),
+            enclosed(
+                plant, LinearGain(K[None]), np.array([[1.3 * unit]]), "ratio"
             ).bounds(boxes)
         )
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6, atol=1e-11)
@@ -464,11 +444,8 @@ def test_who_has_no_bounds_hears_why():
 
 def test_a_division_by_zero_inside_a_box_decides_nothing():
     plant = family(lambda k: [[0, 1], [-1 / (k - 0.5), -1]])
-    enclosure = LinearEnclosure(
-        plant,
-        LinearGain(np.ones((1, 1, 1, 2))),
-        np.array([[2.0]]),
-        ts.Question("floor", epsilon=0.0),
+    enclosure = enclosed(
+        plant, LinearGain(np.ones((1, 1, 1, 2))), np.array([[2.0]]), "floor"
     )
     low, high = enclosure.bounds(Boxes(np.array([[0.4]]), np.array([[0.65]])))
     assert low[0, 0] == -np.inf

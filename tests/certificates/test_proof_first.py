@@ -100,9 +100,8 @@ def test_what_is_proven_is_never_given_up(bounds):
 def test_given_sources_are_certified(table, bounds):
     edges = box_edges(MSD, SPACE)
     given = np.arange(0, 64, 3)
-    result = certify(
-        ts.Study.of(table, system=MSD, policies=GAINS), QUESTION, selection=given
-    )
+    study = ts.Study.of(table, system=MSD, policies=GAINS)
+    result = certify(study, QUESTION, selection=given)
     alone = certify_cover(bounds, given, edges, QUESTION.epsilon, axes=AXES)
     assert result.continuum is not None
     assert result.continuum.certificate.holds == alone.certificate.holds
@@ -119,11 +118,7 @@ def test_given_sources_are_certified(table, bounds):
     )
     for wrong in ([], [64], [-1], [0.5]):
         with pytest.raises(InvalidInputError, match="indices of sources, 0 to 63"):
-            certify(
-                ts.Study.of(table, system=MSD, policies=GAINS),
-                QUESTION,
-                selection=wrong,
-            )
+            certify(study, QUESTION, selection=wrong)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -3,8 +3,12 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import taskspace as ts
-from taskspace.certificates.balls import check_balls, inner_radius
-from taskspace.certificates.rates import loss_rates, rate_bounds
+from taskspace.certificates.paper import (
+    check_balls,
+    inner_radius,
+    loss_rates,
+    rate_bounds,
+)
 from taskspace.errors import InvalidInputError
 from taskspace.performance import family_rows
 from tests.certificates.worlds import MSD, line_table, msd_enclosure, msd_family

@@ -43,13 +43,6 @@ def test_a_search_that_closes_gives_the_same_answer_beside_other_work(name):
         assert search() == alone
 
 
-def test_a_limit_that_is_not_reached_changes_nothing():
-    assert proof("regret <= 0.3", time_limit=40) == proof(
-        "regret <= 0.3", time_limit=90
-    )
-    assert designed(time_limit=30) == designed(time_limit=90)
-
-
 def test_more_time_never_gives_a_weaker_answer():
     ranks, bounds = [], []
     for seconds in (0.0, 0.05, 0.2, 0.5, 2.0):

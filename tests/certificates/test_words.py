@@ -3,7 +3,6 @@
 import ast
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import taskspace
 import taskspace as ts
 from taskspace.certificates.boxes.check import certify_cover
 from taskspace.certificates.fresh import CERTIFIED, UNDECIDED, FreshCheck
-from taskspace.systems.base import PROVENANCE_WORDS, Provenance
 from tests.certificates.worlds import msd_enclosure
 
 SPACE = ts.Grid(k=(0.5, 4.0, 9))
@@ -158,24 +156,3 @@ def test_nothing_reads_or_cuts_a_sentence():
     root = Path(taskspace.__file__).parent
     for file in root.rglob("*.py"):
         assert not _readers(file.read_text()), file
-
-
-def _tables_by_provenance(code: str) -> int:
-    """How many dicts have words by all provenances; ranks are not words."""
-    n_tables = 0
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Dict):
-            keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
-            ranks = [isinstance(getattr(v, "value", ""), int) for v in node.values]
-            n_tables += keys == set(get_args(Provenance)) and not all(ranks)
-    return n_tables
-
-
-def test_one_table_has_the_words_by_provenance():
-    assert set(PROVENANCE_WORDS) == set(get_args(Provenance))
-    assert PROVENANCE_WORDS["exact"].scope == PROVENANCE_WORDS["exact"].caution == ""
-    planted = "w = {'exact': 'a', 'computed': 'd', 'sampled': 'b', 'given': 'c'}"
-    assert _tables_by_provenance(planted) == 1
-    root = Path(taskspace.__file__).parent
-    where = [f for f in root.rglob("*.py") if _tables_by_provenance(f.read_text())]
-    assert where == [root / "systems" / "base.py"]

@@ -94,18 +94,8 @@ def test_cover_of_a_run_equals_the_library(run_dir, criterion):
 
 @pytest.mark.parametrize("method", ["greedy", "minimum", "uniform", "random"])
 def test_every_method_covers(run_dir, method):
-    done = taskspace(
-        "cover",
-        run_dir,
-        "--ask",
-        "regret <= 0.5",
-        "--method",
-        method,
-        "--time-limit",
-        5,
-        "--format",
-        "json",
-    )
+    asked = ("--ask", "regret <= 0.5", "--method", method, "--time-limit", 5)
+    done = taskspace("cover", run_dir, *asked, "--format", "json")
     record = json.loads(done.stdout)
     assert record["method"] == method
     assert record["lower_bound"] <= record["size"]
@@ -122,16 +112,8 @@ def test_cover_of_a_matrix_file(tmp_path):
             "cover", tmp_path / name, "--ask", "regret <= 1", "--format", "json"
         )
         assert json.loads(done.stdout)["sources"] == [1], name
-    costs = taskspace(
-        "cover",
-        tmp_path / "scores.csv",
-        "--ask",
-        "regret <= 0",
-        "--read",
-        "lower_is_better",
-        "--format",
-        "json",
-    )
+    words = ("--ask", "regret <= 0", "--read", "lower_is_better", "--format", "json")
+    costs = taskspace("cover", tmp_path / "scores.csv", *words)
     assert sorted(json.loads(costs.stdout)["sources"]) == [0, 1]
 
 
@@ -207,15 +189,6 @@ def test_a_profile_is_drawn(run_dir, tmp_path):
     assert taskspace(*words, file).returncode == 0
     assert file.read_text().startswith("<?xml")
     assert "must end in .png" in refused(*words, tmp_path / "profile")
-
-
-def test_help_is_there_for_every_command():
-    top = taskspace("--help").stdout
-    for command in (
-        "run", "cover", "profile", "verify", "certify", "init", "explore",
-    ):  # fmt: skip
-        assert command in top
-        assert "--format" in taskspace(command, "--help").stdout
 
 
 def test_bad_input_of_cover(run_dir, tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from taskspace.cover import minimum_cover
-from taskspace.cover.solvers import interruptible
+from taskspace.cover.lp import interruptible
 from taskspace.sets import pack
 
 CODES = {"SIGINT": 130, "SIGTERM": 143}
@@ -61,8 +61,15 @@ def ended(said, code, sent):
     assert said.count("Run the same command to go on") == 1
 
 
-@pytest.mark.parametrize("where", ["numba", "finalizer"])
-@pytest.mark.parametrize("sent", CODES)
+@pytest.mark.parametrize(
+    ("sent", "where"),
+    [
+        ("SIGINT", "numba"),
+        ("SIGTERM", "finalizer"),
+        pytest.param("SIGINT", "finalizer", marks=pytest.mark.slow),
+        pytest.param("SIGTERM", "numba", marks=pytest.mark.slow),
+    ],
+)
 def test_where_exceptions_do_not_pass(hard, sent, where):
     asked = ["cover", hard, "--ask", "regret <= 0.1", "--method", "minimum"]
     done = subprocess.run(

@@ -1,5 +1,8 @@
 """Random covering problems, and brute force to compare with."""
 
+from fractions import Fraction
+from itertools import combinations
+
 import numpy as np
 
 
@@ -42,6 +45,32 @@ def brute_force(sets, costs=None):
         served = np.concatenate([served, served | powers[row].sum()])
         spent = np.concatenate([spent, spent + cost])
     return spent[served == powers[sets.any(0)].sum()].min()
+
+
+def exact_cost(costs, sources):
+    """The cost of a selection, without rounding."""
+    return sum((Fraction(float(costs[s])) for s in sources), Fraction(0))
+
+
+def selections(n, include=(), exclude=(), most=None):
+    """Every selection of n sources that keeps to the limits."""
+    free = [s for s in range(n) if s not in include and s not in exclude]
+    most = n if most is None else most
+    for size in range(min(most - len(include), len(free)) + 1):
+        for chosen in combinations(free, size):
+            yield [*include, *chosen]
+
+
+def least_cost(matrix, costs=None, n_served=None, include=(), exclude=()):
+    """Least cost, in fractions, of serving all that can be, or so many targets."""
+    costs = np.ones(len(matrix)) if costs is None else costs
+    able = [s for s in range(len(matrix)) if s not in exclude]
+    needed = matrix[able].any(0).sum() if n_served is None else n_served
+    return min(
+        exact_cost(costs, chosen)
+        for chosen in selections(len(matrix), include, exclude)
+        if matrix[chosen].any(0).sum() >= needed
+    )
 
 
 def naive_greedy(sets, costs=None, weights=None):

@@ -21,7 +21,7 @@ def brute_force(loss, budget, include=(), exclude=()):
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 7])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_it_is_brute_force(seed, budget):
     loss = np.random.default_rng(seed).exponential(size=(7, 9))
     loss[:, 0] -= 2.0  # losses may be negative
@@ -36,7 +36,7 @@ def test_it_is_brute_force(seed, budget):
         assert loss[list(found.sources)].min(0).max() <= best
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))
 def test_infinite_losses_are_brute_force(seed):
     """Losses of −inf (a policy that fails at home, signed) and of +inf."""
     rng = np.random.default_rng(seed)
@@ -61,10 +61,6 @@ def test_a_source_that_never_loses_serves_within_any_tolerance():
     found = smallest_epsilon(np.array([[0.5], [-np.inf]]), 1, exclude=[0])
     assert (found.lower, found.upper, found.sources) == (-np.inf, -np.inf, (1,))
     assert found.optimal
-    assert (
-        found.statement
-        == "1 source can serve every target within any tolerance: proven."
-    )
 
 
 def test_more_sources_need_no_larger_tolerance():

@@ -23,32 +23,18 @@ from taskspace.cover.exact import branch_and_bound
 from taskspace.cover.prices import coverage_limit, knapsack_bound
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
-from tests.cover.cover_problems import blobs, random_problem
+from tests.cover.cover_problems import (
+    blobs,
+    exact_cost,
+    least_cost,
+    random_problem,
+    selections,
+)
 
 
 @pytest.fixture(params=[63, 0], ids=["few sources", "branch and bound"])
 def any_search(request, monkeypatch):
     monkeypatch.setattr(exact, "_MAX_FEW", request.param)
-
-
-def exact_cost(costs, sources):
-    return sum((Fraction(float(costs[s])) for s in sources), Fraction(0))
-
-
-def selections(matrix):
-    """Every selection with what it serves; for few sources."""
-    for code in range(2 ** len(matrix)):
-        chosen = [s for s in range(len(matrix)) if code >> s & 1]
-        yield chosen, matrix[chosen].any(0)
-
-
-def least_cost(matrix, costs):
-    full = matrix.any(0)
-    return min(
-        exact_cost(costs, chosen)
-        for chosen, served in selections(matrix)
-        if (served == full).all()
-    )
 
 
 COSTS = {
@@ -71,7 +57,7 @@ COSTS = {
 @pytest.mark.parametrize("kind", COSTS)
 def test_bounds_and_optima_are_true_whatever_the_costs(kind, any_search):
     n_proven = 0
-    for seed in range(12):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         matrix = rng.random((8, 9)) < 0.3
         costs = COSTS[kind](rng, 8)
@@ -92,7 +78,7 @@ def test_bounds_and_optima_are_true_whatever_the_costs(kind, any_search):
         n_proven += cover.optimal
         for bound in lower_bounds(sets, costs=costs, time_limit=0.02):
             assert Fraction(bound.value) <= best, (seed, bound)
-    assert n_proven >= (6 if kind == "ties" else 12)
+    assert n_proven >= (4 if kind == "ties" else 8)
 
 
 @given(st.data())
@@ -139,28 +125,9 @@ def test_round_down_is_the_next_float_below():
     assert round_down(Fraction(1, 4)) == 0.25
 
 
-@pytest.mark.parametrize("factor", [2.0**-300, 2.0**-40, 2.0, 2.0**200])
-@pytest.mark.parametrize("kind", ["mixed", "tiny", "decimals", "near ties"])
-def test_powers_of_two_change_nothing_but_the_unit(kind, factor):
-    rng = np.random.default_rng(1)
-    matrix = rng.random((30, 30)) < 0.12
-    costs = COSTS[kind](rng, 30)
-    sets = pack(matrix)
-    for find in (
-        greedy_cover,
-        lambda sets, costs: local_cover(sets, costs=costs, max_steps=200),
-        lambda sets, costs: minimum_cover(sets, costs=costs, time_limit=20),
-    ):
-        one, two = find(sets, costs=costs), find(sets, costs=costs * factor)
-        assert one.sources.tolist() == two.sources.tolist()
-        assert two.lower_bound == one.lower_bound * factor
-        assert two.cost == one.cost * factor
-        assert two.optimal == one.optimal
-
-
-@pytest.mark.parametrize("factor", [1e-15, 1e-8, 0.1, 1e6, 1e100])
+@pytest.mark.parametrize("factor", [1e-15, 0.1, 1e100])
 def test_powers_of_ten_change_no_answer(factor):
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         matrix = rng.random((30, 30)) < 0.12
         for costs in (rng.integers(1, 5, 30).astype(float), rng.uniform(1, 3, 30)):
@@ -186,12 +153,13 @@ def test_float_costs_are_solved():
         np.zeros(0),
         clock=Clock(),
         work=1,
+        goal=0,
     )
     assert nothing.sources is not None
     assert nothing.bound == 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_exact_searches_are_brute_force(seed):
     matrix = random_problem(seed)
     matrix = matrix[:, matrix.any(0)]
@@ -216,17 +184,13 @@ def test_exact_searches_are_brute_force(seed):
 
 def test_branch_and_bound_proves_what_prices_alone_do_not():
     sets = pack(blobs(8, radius=0.2))
-    bounds = []
-    found = branch_and_bound(
-        sets,
-        np.ones(64),
-        clock=Clock(30),
-        max_nodes=10**6,
-        on_bound=lambda bound: bool(bounds.append(bound)),
-    )
+    found = branch_and_bound(sets, np.ones(64), clock=Clock(30), max_nodes=10**6)
     assert found.is_closed
     assert found.bound == minimum_cover(sets, time_limit=30).lower_bound
-    assert bounds == sorted(bounds)
+    early = branch_and_bound(
+        sets, np.ones(64), clock=Clock(30), max_nodes=10**6, goal=found.bound - 1
+    )
+    assert found.bound - 1 <= early.bound <= found.bound
 
 
 WEIGHTS = {
@@ -245,7 +209,7 @@ def weight_of(weights, served):
 @pytest.mark.parametrize("kind", WEIGHTS)
 def test_partial_covers_claim_what_is_true(kind):
     proven = 0
-    for seed in range(25):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         matrix = rng.random((7, 8)) < 0.35
         weights = WEIGHTS[kind](rng, 8)
@@ -253,7 +217,7 @@ def test_partial_covers_claim_what_is_true(kind):
         sets = pack(matrix)
         given = np.ones(7) if costs is None else costs
         total = weight_of(weights, np.ones(8, bool))
-        every = [(c, weight_of(weights, s)) for c, s in selections(matrix)]
+        every = [(c, weight_of(weights, matrix[c].any(0))) for c in selections(7)]
         for share in (0.3, 0.8, 1.0):
             cover = greedy_cover(sets, costs=costs, target_weights=weights, share=share)
             most = max(w for _, w in every)
@@ -286,7 +250,7 @@ def test_partial_covers_claim_what_is_true(kind):
                 >= most / total
             )
             proven += cover.optimal
-    assert proven > 10  # it is not merely silent
+    assert proven > 5  # it is not merely silent
 
 
 def test_a_budget_that_greedy_spends_badly_is_not_called_optimal():

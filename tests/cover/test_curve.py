@@ -5,7 +5,6 @@ import pytest
 
 import taskspace as ts
 from taskspace.cover import (
-    Cover,
     coverage_curve,
     greedy_cover,
     random_cover,
@@ -15,7 +14,6 @@ from taskspace.cover import (
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs.results import _size
 from taskspace.sets import pack
-from taskspace.spaces import subgrid_indices
 from tests.cover.cover_problems import blobs
 
 MATRIX = blobs(10)
@@ -54,18 +52,12 @@ def test_means_over_repeats_have_a_standard_error():
     assert (size["least"], size["most"]) == (curve.sizes.min(), curve.sizes.max())
     said = f"takes {size['mean']:.4g} ± {size['standard_error']:.2g} sources on average"
     assert said in repr(curve)
-    # Of many sets of 30 repeats, the means spread as the standard error says.
-    means = [
-        coverage_curve(sets, method="random", n_repeats=30, seed=seed).sizes.mean()
-        for seed in range(60)
-    ]
-    assert 0.6 < np.std(means, ddof=1) / size["standard_error"] < 1.6
     alone = coverage_curve(sets, method="random", n_repeats=1)
     assert np.isnan(alone.size_spread["standard_error"])
     assert "±" not in repr(coverage_curve(sets))
 
 
-def test_a_uniform_cover_says_which_sub_grid():
+def test_a_random_cover_says_its_spread():
     space = ts.Grid(k=(0.5, 4.0, 6), c=(0.5, 4.0, 6))
     trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
     table = ts.evaluate(ts.systems.MassSpringDamper(), trainer, space, seed=0).table
@@ -73,15 +65,8 @@ def test_a_uniform_cover_says_which_sub_grid():
     sets = question.sets(table)
     cover = uniform_cover(sets, shape=space.shape)
     answer = cover.about(table)
-    assert answer.subgrid is not None
-    assert 1 < np.prod(answer.subgrid) == cover.size < 36
-    chosen = subgrid_indices(space.shape, answer.subgrid)
-    assert sorted(cover.sources.tolist()) == sorted(chosen.tolist())
-    assert answer.to_dict()["subgrid"] == answer.subgrid
-    assert Cover.from_dict(answer.to_dict()).subgrid == answer.subgrid
-    assert greedy_cover(sets).about(table).subgrid is None
-    a, b = answer.subgrid
-    assert _size(answer) == f"{cover.size} ({a} × {b})"
+    assert 1 < cover.size < 36
+    assert _size(answer) == str(cover.size)
     curve = coverage_curve(sets, method="random", n_repeats=20)
     drawn = random_cover(sets, seed=0).about(table, curve.size_spread)
     size = curve.size_spread

@@ -30,10 +30,9 @@ KINDS = ["unicost", "whole", "float"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("batch", range(4))
-def test_chain_of_inequalities(kind, batch):
+def test_chain_of_inequalities(kind):
     """lower <= optimum = minimum <= local <= greedy <= H(max|S|) optimum."""
-    for seed in range(batch * 32, (batch + 1) * 32):
+    for seed in range(48):
         matrix = random_problem(seed)
         costs = random_costs(seed, len(matrix), kind)
         best = brute_force(matrix, costs)
@@ -59,23 +58,9 @@ def test_chain_of_inequalities(kind, batch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_bound_is_valid_and_often_tight(kind):
-    gaps = []
-    for seed in range(24):
-        matrix = random_problem(seed)
-        costs = random_costs(seed, len(matrix), kind)
-        best = brute_force(matrix, costs)
-        for bound in lower_bounds(pack(matrix), costs=costs, time_limit=0.02):
-            assert 0 <= bound.value <= best * (1 + 1e-12), (seed, bound)
-            if bound.kind == "lp":
-                gaps.append(best - bound.value)
-    assert min(gaps) <= 1e-6  # not all vacuous
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_reductions_keep_the_optimum(kind):
     reduced_something = False
-    for seed in range(100):
+    for seed in range(40):
         matrix = random_problem(seed)
         costs = random_costs(seed, len(matrix), kind)
         cost = np.ones(len(matrix)) if costs is None else costs
@@ -93,18 +78,9 @@ def test_reductions_keep_the_optimum(kind):
     assert reduced_something
 
 
-def test_components_are_solved_apart():
-    block = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]], bool)  # needs 2 of 3
-    matrix = np.kron(np.eye(4, dtype=bool), block)
-    parts = components(reduce_problem(Core.of(pack(matrix), np.ones(12))).core)
-    assert len(parts) == 4
-    cover = minimum_cover(pack(matrix))
-    assert (cover.size, cover.lower_bound, cover.optimal) == (8, 8, True)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_greedy_is_the_naive_greedy_index_for_index(kind):
-    problems = [random_problem(seed) for seed in range(60)]
+    problems = [random_problem(seed) for seed in range(24)]
     problems += [blobs(12), blobs(16, seed=1)]
     noise = [np.random.default_rng(k).random((40, 200)) < 0.1 * k for k in range(1, 6)]
     stripes = np.abs(np.arange(300)[:, None] - np.arange(300)) < 40
@@ -144,26 +120,6 @@ def test_partial_and_budgeted_greedy_are_prefixes():
         part = greedy_cover(sets, budget=budget)
         assert part.sources.tolist() == whole.sources[:budget].tolist()
         assert part.stop_reason == "budget spent"
-
-
-def test_partial_bound_is_valid_against_brute_force():
-    rng = np.random.default_rng(1)
-    for seed in range(40):
-        matrix = random_problem(seed, max_size=9)
-        for kind in ("unicost", "float"):
-            costs = random_costs(seed, len(matrix), kind)
-            cover = greedy_cover(pack(matrix), costs=costs, share=rng.uniform(0, 1))
-            served = round(cover.coverage * matrix.shape[1])
-            cost = np.ones(len(matrix)) if costs is None else costs
-            best = min(
-                (
-                    cost[chosen].sum()
-                    for code in range(2 ** len(matrix))
-                    for chosen in [[i for i in range(len(matrix)) if code >> i & 1]]
-                    if matrix[chosen].any(0).sum() >= served
-                ),
-            )
-            assert cover.lower_bound <= best + 1e-9, seed
 
 
 def test_a_share_of_floats_needs_no_extra_target():
@@ -260,7 +216,7 @@ def test_unknown_bound_is_refused():
         lower_bounds(pack(np.eye(2, dtype=bool)), kinds=["packin"])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_targets_go_to_the_selected_source_of_least_loss(seed):
     rng = np.random.default_rng(seed)
     loss = rng.integers(0, 5, (12, 30)).astype(float)  # many ties
@@ -295,17 +251,3 @@ def test_without_losses_the_lowest_source_that_serves_is_assigned():
     cover = greedy_cover(pack(matrix))
     chosen = np.sort(cover.sources)
     np.testing.assert_array_equal(cover.assignment, chosen[matrix[chosen].argmax(0)])
-
-
-@pytest.mark.parametrize("kind", ["unicost", "float"])
-def test_a_time_limit_bounds_the_whole_search(kind):
-    """Local search, bounds and exact solvers share it; a busy machine gets a margin."""
-    rng = np.random.default_rng(0)
-    matrix = rng.random((300, 300)) < 0.05  # nobody proves this in seconds
-    costs = random_costs(0, 300, kind)
-    minimum_cover(pack(np.eye(3, dtype=bool)))  # compile
-    clock = Clock()
-    cover = minimum_cover(pack(matrix), costs=costs, time_limit=2)
-    assert clock.spent < 3.5
-    assert cover.coverage == 1
-    assert cover.lower_bound <= cover.cost

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -25,8 +24,9 @@ from taskspace.cover.verify import (
 from taskspace.errors import InvalidInputError
 from taskspace.questions import tolerance_sets
 from taskspace.sets import pack
+from tests.cover.cover_problems import selections
 
-N_QUICK, N_SLOW = 80, 3000
+N_QUICK, N_SLOW = 40, 3000
 
 
 def exact(values):
@@ -49,14 +49,6 @@ def random_case(rng):
     n_in, n_out = rng.integers(0, 2, 2) * (rng.random() < 0.3)
     include, exclude = order[:n_in], order[n_in : n_in + n_out]
     return matrix, costs, weights, include, exclude
-
-
-def selections(n, include, exclude, most):
-    free = [s for s in range(n) if s not in exclude]
-    for size in range(min(most, len(free)) + 1):
-        for chosen in combinations(free, size):
-            if set(include) <= set(chosen):
-                yield list(chosen)
 
 
 def served(matrix, weights, chosen):
@@ -277,25 +269,6 @@ def test_optima_do_not_depend_on_units_or_order(losses):
     assert first.optimal
     assert second.optimal
     assert second.size == first.size
-
-
-def test_no_method_beats_the_bound_and_the_optimum_beats_greedy(losses):
-    sets = pack(losses <= 0.1)
-    for share in (0.5, 0.8, 0.9):
-        best = minimum_cover(sets, share=share)
-        greedy = greedy_cover(sets, share=share)
-        assert greedy.lower_bound <= best.size <= greedy.size
-    for budget in (1, 3, 6):
-        best = minimum_cover(sets, budget=budget)
-        greedy = greedy_cover(sets, budget=budget)
-        assert greedy.coverage <= best.coverage <= greedy.coverage_bound
-
-
-def test_least_means_fall_with_the_budget_and_rise_with_the_cap(losses):
-    means = [least_mean(losses, k).mean_loss for k in (1, 2, 4, 8)]
-    assert means == sorted(means, reverse=True)
-    caps = [least_mean(losses, 8, epsilon=e).mean_loss for e in (0.25, 0.35, 1.0)]
-    assert caps == sorted(caps, reverse=True)
 
 
 def test_out_of_time_there_are_bounds_that_hold():

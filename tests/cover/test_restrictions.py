@@ -1,6 +1,5 @@
 """Sources that must be in or out: against every selection there is."""
 
-import itertools
 import json
 from dataclasses import replace
 
@@ -17,7 +16,13 @@ from taskspace.cover import (
 )
 from taskspace.errors import InvalidInputError
 from taskspace.sets import pack
-from tests.cover.cover_problems import blobs, random_costs, random_problem
+from tests.cover.cover_problems import (
+    blobs,
+    least_cost,
+    random_costs,
+    random_problem,
+    selections,
+)
 
 LIMITS = [
     {"include": [0]},
@@ -30,20 +35,6 @@ LIMITS = [
 def fitting(limits, n_sources):
     """The limits that speak of sources which there are."""
     return {name: [s for s in limits[name] if s < n_sources] for name in limits}
-
-
-def brute_force(sets, costs=None, include=(), exclude=()):
-    """Least cost of serving each target that can be served."""
-    costs = np.ones(len(sets)) if costs is None else costs
-    free = [s for s in range(len(sets)) if s not in include and s not in exclude]
-    able = sets[[*include, *free]].any(0)
-    best = np.inf
-    for size in range(len(free) + 1):
-        for chosen in itertools.combinations(free, size):
-            picked = [*include, *chosen]
-            if (sets[picked].any(0) >= able).all():
-                best = min(best, costs[picked].sum())
-    return best
 
 
 def check(cover, sets, costs, limits):
@@ -63,12 +54,12 @@ def check(cover, sets, costs, limits):
 
 @pytest.mark.parametrize("kind", ["unicost", "whole", "real"])
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_bounds_and_optima_are_those_of_brute_force(seed, limits, kind):
     sets = random_problem(seed, max_size=9)
     costs = random_costs(seed, len(sets), kind)
     limits = fitting(limits, len(sets))
-    best = brute_force(sets, costs, **limits)
+    best = float(least_cost(sets, costs, **limits))
     greedy = greedy_cover(pack(sets), costs=costs, **limits)
     check(greedy, sets, costs, limits)
     assert greedy.lower_bound <= best * (1 + 1e-12)
@@ -83,7 +74,7 @@ def test_bounds_and_optima_are_those_of_brute_force(seed, limits, kind):
     assert local.lower_bound <= best * (1 + 1e-12) <= local.cost * (1 + 2e-12)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("options", [{"budget": 3}, {"share": 0.7}], ids=str)
 def test_shares_and_budgets_of_restricted_greedy(seed, options):
     rng = np.random.default_rng(seed)
@@ -99,11 +90,9 @@ def test_shares_and_budgets_of_restricted_greedy(seed, options):
         **options,
     )
     assert verify_cover(cover, pack(sets), target_weights=weights).holds
-    free = [s for s in range(8) if s not in include and s not in exclude]
     served = {
-        (1, *chosen): weights[sets[[1, *chosen]].any(0)].sum()
-        for size in range(len(free) + 1)
-        for chosen in itertools.combinations(free, size)
+        tuple(chosen): weights[sets[chosen].any(0)].sum()
+        for chosen in selections(8, include, exclude)
     }
     mine = weights[sets[cover.sources].any(0)].sum()
     if cover.coverage_bound is not None:
@@ -164,17 +153,6 @@ def test_forgetting_a_restriction_refutes_its_bound():
 def test_what_a_method_cannot_do_is_refused_by_name(method, options, message):
     with pytest.raises(InvalidInputError, match=message):
         find_cover(pack(np.eye(4, dtype=bool)), method=method, **options)
-
-
-def test_units_of_cost_change_nothing():
-    sets = pack(blobs(8, radius=0.25, seed=1))
-    costs = np.random.default_rng(0).uniform(1, 3, 64)
-    one, two = (
-        minimum_cover(sets, costs=costs * f, include=[5], exclude=[9])
-        for f in (1.0, 2.0**-70)
-    )
-    assert one.sources.tolist() == two.sources.tolist()
-    assert one.lower_bound == two.lower_bound * 2.0**70
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (3, 3)])

@@ -12,8 +12,9 @@ import taskspace as ts
 from taskspace._util.clock import Clock
 from taskspace.cover import complexity_profile, least_mean, minimum_cover
 from taskspace.sets import pack
+from tests.cover.conftest import DATA
 from tests.cover.cover_problems import blobs
-from tests.cover.known_covers import steiner_triples
+from tests.cover.known_covers import read_set_cover
 
 
 @contextlib.contextmanager
@@ -41,9 +42,8 @@ def scores(n, m):
 
 SEARCHES = {
     "steiner triples": lambda: claims(
-        minimum_cover(steiner_triples(27), time_limit=60)
+        minimum_cover(read_set_cover(DATA / "sts27.txt")[0], time_limit=60)
     ),
-    "blobs": lambda: claims(minimum_cover(pack(blobs(20)), time_limit=60)),
     "a share": lambda: claims(minimum_cover(pack(blobs(16)), share=0.9, time_limit=60)),
     "a mean": lambda: claims(least_mean(scores(40, 80), 4, time_limit=60)),
     "a budget": lambda: claims(ts.smallest_epsilon(scores(30, 60), 6).cover),

@@ -50,6 +50,21 @@ def changed_prices(change):
     return {"prices": replace(prices, **change(prices))}
 
 
+def selected(cover, matrix, sources, **claims):
+    """The cover with other sources, and everything that can be counted set right."""
+    rows = matrix[sources]
+    who = sources[rows.argmax(0)] if len(sources) else -1
+    return replace(
+        cover,
+        sources=sources,
+        assignment=np.where(rows.any(0), who, -1),
+        coverage=float(rows.any(0).mean()),
+        size=len(sources),
+        cost=float(len(sources)),
+        **claims,
+    )
+
+
 TAMPERED = {
     "a source less": {"sources": COVER.sources[:-1], "size": COVER.size - 1},
     "another source": {"sources": np.append(COVER.sources[:-1], 0)},
@@ -108,23 +123,14 @@ def test_tampered_covers_are_refused(what):
 
 
 def test_a_false_bound_below_the_cost_is_not_proven():
-    everything = np.arange(SETS.n_sources)
-    wasteful = replace(
-        greedy_cover(SETS),
-        sources=everything,
-        assignment=np.where(MATRIX.any(0), MATRIX.argmax(0), -1),
-        size=len(everything),
-        cost=len(everything),
-    )
+    wasteful = selected(greedy_cover(SETS), MATRIX, np.arange(SETS.n_sources))
     assert verify_cover(wasteful, SETS).holds
     false = replace(wasteful, lower_bound=50)
     assert "prices prove" in verify_cover(false, SETS).failures[0]
     # Said to come from a solver, or without prices, nothing proves it.
-    for hidden in (
-        replace(false, lower_bound_kind="exact"),
-        replace(false, prices=None),
-    ):
-        assert "was not proven again" in verify_cover(hidden, SETS).not_checked[0]
+    for hidden in ({"lower_bound_kind": "exact"}, {"prices": None}):
+        found = verify_cover(replace(false, **hidden), SETS)
+        assert "was not proven again" in found.not_checked[0]
 
 
 def test_prices_of_a_full_cover_prove_nothing_of_a_partial_one():
@@ -136,19 +142,8 @@ def test_prices_of_a_full_cover_prove_nothing_of_a_partial_one():
     matrix = np.array([[x == "1" for x in row] for row in rows])
     sets = pack(matrix)
     full = minimum_cover(sets)
-    chosen = np.array([0, 1, 4])
-    claim = replace(
-        full,
-        sources=chosen,
-        assignment=np.where(
-            matrix[chosen].any(0), chosen[matrix[chosen].argmax(0)], -1
-        ),
-        coverage=10 / 14,
-        size=3,
-        cost=3.0,
-        lower_bound=3.0,
-        optimal=True,
-    )
+    claim = selected(full, matrix, np.array([0, 1, 4]), lower_bound=3.0, optimal=True)
+    assert claim.coverage == 10 / 14
     assert matrix[[1, 7]].any(0).sum() == 10
     found = verify_cover(claim, sets)
     assert not found.holds
@@ -163,22 +158,10 @@ def test_a_false_bound_of_any_partial_cover_is_not_proven():
         sets = pack(matrix)
         full = minimum_cover(sets)
         chosen = np.sort(full.sources)[:-1]
-        served = matrix[chosen].any(0)
-        if not full.size or not (matrix.any(0) & ~served).any():
+        if not full.size or not (matrix.any(0) & ~matrix[chosen].any(0)).any():
             continue
-        claim = replace(
-            full,
-            sources=chosen,
-            assignment=np.where(
-                served, chosen[matrix[chosen].argmax(0)] if len(chosen) else -1, -1
-            ),
-            coverage=float(served.mean()),
-            size=len(chosen),
-            cost=float(len(chosen)),
-            lower_bound=float(len(chosen)),
-            lower_bound_kind="reductions",
-            optimal=True,
-        )
+        claims = {"lower_bound_kind": "reductions", "optimal": True}
+        claim = selected(full, matrix, chosen, lower_bound=float(len(chosen)), **claims)
         assert not any("prices" in s for s in verify_cover(claim, sets).proven), seed
 
 
@@ -188,15 +171,10 @@ def test_restrictions_of_a_claim_are_said():
     sets = pack(np.eye(3, dtype=bool) | np.eye(3, k=1, dtype=bool))
     honest = minimum_cover(sets)
     assert (honest.size, verify_cover(honest, sets).conditions) == (2, ())
+    prices = PriceProof(Fraction(1), 0, True, none, none)
+    claims = {"size": 3, "cost": 3.0, "lower_bound": 3.0, "prices": prices}
     padded = replace(
-        honest,
-        sources=every,
-        include=every,
-        size=3,
-        cost=3.0,
-        lower_bound=3.0,
-        lower_bound_kind="reductions",
-        prices=PriceProof(Fraction(1), 0, True, none, none),
+        honest, sources=every, include=every, lower_bound_kind="reductions", **claims
     )
     (condition,) = verify_cover(padded, sets).conditions
     assert "sources 0, 1, 2 must be in" in condition
@@ -212,20 +190,8 @@ def test_the_question_is_named_and_can_be_demanded(tmp_path):
     matrix.write_text("source,t,u,v,note\na,5,2,2,7\nb,2,5,4,7\nc,0,1,5,7\n")
     weights = tmp_path / "weights.txt"
     weights.write_text("1\n2\n1\n")
-    taskspace(
-        "cover",
-        matrix,
-        "--ask",
-        "regret <= 1",
-        "--read",
-        'ignore=["note"]',
-        "--include",
-        "c",
-        "--weights",
-        weights,
-        "--save",
-        file,
-    )
+    options = ["--read", 'ignore=["note"]', "--include", "c", "--weights", weights]
+    taskspace("cover", matrix, "--ask", "regret <= 1", *options, "--save", file)
     code, record = verified(file, matrix)
     assert code == 0
     asked = record["question"]
@@ -235,10 +201,7 @@ def test_the_question_is_named_and_can_be_demanded(tmp_path):
     text = " ".join(taskspace("verify", file, matrix).stdout.split())
     for words in ("regret ≤ 1", "include ['c']", "ignore=['note']"):
         assert words in text
-    same = (
-        "--ask", "regret <= 1",
-    )  # fmt: skip
-    assert verified(file, matrix, *same)[0] == 0
+    assert verified(file, matrix, "--ask", "regret <= 1")[0] == 0
     for wrong in ("regret <= 0.5", "ratio <= 1", "regret <= 1 best"):
         code, record = verified(file, matrix, "--ask", wrong)
         assert (code, record["holds"]) == (1, False)

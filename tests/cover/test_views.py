@@ -1,11 +1,14 @@
 """Covers, curves and profiles in a notebook: lines, tables, data frames."""
 
 import numpy as np
+import pytest
 
 import taskspace as ts
 from taskspace.cover import complexity_profile, coverage_curve
 from taskspace.questions import Question
 from taskspace.sets import pack
+from taskspace.systems import PythonPolicies
+from tests.certificates.test_fresh_samples import Memory
 
 LOSS = np.array([[0.0, 1.0, 2.0, 9.0], [1.0, 0.0, 5.0, 9.0], [3.0, 3.0, 0.0, 9.0]])
 
@@ -79,3 +82,28 @@ def test_contexts_of_an_answer_are_columns():
     answer = ts.greedy_cover(question.sets(table)).about(table)
     frame = answer.to_frame("source")
     np.testing.assert_array_equal(frame["context n_served"], frame["source"] + 1.0)
+
+
+def test_a_cover_of_a_study_says_what_its_numbers_rest_on():
+    space = ts.Grid(k=(0.1, 8.0, 4), c=(0.1, 8.0, 4))
+    exact = ts.evaluate(ts.systems.MassSpringDamper(), ts.trainers.Lqr(), space)
+    given = ts.study_from(LOSS, lower_is_better=True, home=[0, 0, 0])
+    assert given.table["performance"].values[0, 0].tolist() == [0, -1, -2, -9]
+    assert given.table["home_performance"].values.ravel().tolist() == [0, 0, 0]
+    for method in (ts.minimum_cover, ts.greedy_cover):
+        assert "given table" not in str(method(exact, "regret <= 0.5"))
+        assert "on the given table" in str(method(given, "regret <= 1"))
+        measured = str(method(exact, "regret <= 0.5 with k=5 %"))
+        assert "No target has another within the error (k ± 5 %)" in measured
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [("score >= 1.5", "No policy can reach"), ("score >= 0", "Every policy reaches")],
+)
+def test_a_level_that_no_return_decides_is_said(question, said):
+    system, policies = Memory(), PythonPolicies([[range(4)]])
+    space = ts.Points(["x"], np.zeros((1, 1)))
+    study = ts.evaluate_policies(system, policies, space, sources=space)
+    assert said in str(ts.minimum_cover(study, question))
+    assert "Note" not in str(ts.minimum_cover(study, "score >= 0.5"))

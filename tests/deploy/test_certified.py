@@ -20,25 +20,25 @@ EPSILON = 0.5
 
 @pytest.fixture(scope="module")
 def certified():
-    system, table, policies, space = msd()
+    study, system = msd(), msd().system
+    rows = system.contexts(study.targets)
     enclosure = MsdEnclosure(
-        system, policies, system.contexts(space), ts.Question("regret", epsilon=0.0)
+        system, study.policies, rows, ts.Question("regret", epsilon=0.0)
     )
     question = ts.Question("regret", epsilon=0.35 * EPSILON)
-    sources = ts.greedy_cover(question.sets(table)).sources
+    sources = ts.greedy_cover(study, question).sources
     axes = [axis.name for axis in system.axes]
-    edges = box_edges(system, space, n_cells=24)
+    edges = box_edges(system, study.targets, n_cells=24)
     return certify_cover(enclosure, sources, edges, EPSILON, axes=axes)
 
 
 @pytest.fixture(scope="module")
 def library(certified):
-    system, table, policies, _ = msd()
-    return ts.library(ts.Study.of(table, system=system, policies=policies), certified)
+    return ts.library(msd(), certified)
 
 
 def regrets(library, rows, policy):
-    system = msd()[0]
+    system = msd().system
     contexts = np.column_stack([rows, np.ones(len(rows))])
     played = np.empty(len(rows))
     for p in np.unique(policy):
@@ -57,7 +57,7 @@ def test_every_context_is_guaranteed_and_within_epsilon(certified, library):
     assert len(library.regions.policy) < len(certified.boxes) / 4
     rng = np.random.default_rng(0)
     rows = np.concatenate(
-        [rng.uniform(0.1, 8.0, (50_000, 2)), certified.boxes.low[:, :2],
+        [rng.uniform(0.1, 8.0, (20_000, 2)), certified.boxes.low[:, :2],
          certified.boxes.high[:, :2]]
     )  # fmt: skip
     chosen = library.select(rows)
@@ -101,33 +101,30 @@ def test_in_c_too(library, precision, tmp_path):
 
 
 def test_open_boxes_are_not_guaranteed(certified):
-    system, table, policies, _ = msd()
     status = certified.status.copy()
     status[::3] = 1
     assignment = np.where(status == 0, certified.assignment, -1)
     partly = replace(certified, status=status, assignment=assignment)
-    library = ts.library(ts.Study.of(table, system=system, policies=policies), partly)
+    library = ts.library(msd(), partly)
     chosen = library.select(certified.boxes.centre[:, :2])
     assert (chosen.guaranteed == (status == 0)).all()
     assert (chosen.policy >= 0).all()
     assert library.guarantee.statement.startswith("Only in the certified boxes")
     nothing = replace(partly, status=np.ones_like(status))
     with pytest.raises(InvalidInputError, match="No box of this cover is certified"):
-        ts.library(ts.Study.of(table, system=system, policies=policies), nothing)
+        ts.library(msd(), nothing)
 
 
 def make_again(certified, **given):
-    system, table, policies, _ = msd()
-    given = {"table": table, "policies": policies, "system": system} | given
-    return ts.library(
-        ts.Study.of(given["table"], system=given["system"], policies=given["policies"]),
-        certified,
-    )
+    study = msd()
+    given = {"system": study.system, "policies": study.policies} | given
+    return ts.library(ts.Study.of(given.pop("table", study.table), **given), certified)
 
 
 def test_a_cover_is_not_taken_for_other_policies(certified):
     """Of other gains nothing was proven: these make the loop unstable."""
-    _, _, policies, _ = msd()
+    policies = msd().policies
+    assert isinstance(policies, LinearGain)
     for other in (
         LinearGain(-5 * np.ones_like(policies.gain)),
         policies[::-1],
@@ -144,7 +141,10 @@ def test_a_cover_is_not_taken_for_other_policies(certified):
 
 
 def test_numbers_of_a_subset_are_not_taken_for_those_of_the_table():
-    system, table, policies, space = msd()
+    study = msd()
+    system, table, policies, space = (
+        study.system, study.table, study.policies, study.targets
+    )  # fmt: skip
     enclosure = MsdEnclosure(
         system, policies, system.contexts(space), ts.Question("ratio", epsilon=0.0)
     )
@@ -192,15 +192,12 @@ def test_plants_with_equal_settings_are_told_apart_by_their_matrices():
         )  # fmt: skip
 
     system, space = family(), ts.Grid(a=(0.0, 1.0, 5))
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(system, trainer, space, seed=0).table
-    policies = trainer.train(system, system.contexts(space), seed=0).policies
-    enclosure = LinearEnclosure(
-        system, policies, system.contexts(space), ts.Question("ratio", epsilon=0.0)
-    )
+    study = ts.evaluate(system, ts.trainers.Lqr(), space)
+    rows, question = system.contexts(space), ts.Question("ratio", epsilon=0.0)
+    enclosure = LinearEnclosure(system, study.policies, rows, question)
     cover = certify_cover(enclosure, [2], box_edges(system, space, 8), 0.5, axes=["a"])
     assert cover.certificate.holds
-    given = {"table": table, "policies": policies}
+    given = {"table": study.table, "policies": study.policies}
     assert make_again(cover, system=family(), **given).size == 1
     with pytest.raises(InvalidInputError, match="the system had other matrices"):
         make_again(cover, system=family(1e-9), **given)
@@ -220,22 +217,15 @@ def test_a_cover_needs_what_it_is_about(certified):
 
 
 def test_another_question_is_refused(certified):
-    system, table, policies, _ = msd()
     with pytest.raises(InvalidInputError, match="but the question asked is"):
-        ts.library(
-            ts.Study.of(table, system=system, policies=policies),
-            certified,
-            ts.Question("regret", epsilon=0.1),
-        )
+        ts.library(msd(), certified, "regret <= 0.1")
 
 
 def test_the_best_of_a_family_is_not_said_to_serve_a_box(certified):
-    system, _, _, space = msd()
     trainer = ts.trainers.Lqr(n_policies=2, noise=0.05)
-    table = ts.evaluate(system, trainer, space, seed=0).table
-    policies = trainer.train(system, system.contexts(space), seed=0).policies
+    study = ts.evaluate(msd().system, trainer, msd().targets)
     enclosure = copy(certified.enclosure)
     enclosure.question = ts.Question(f"{enclosure.question} best")
     best = replace(certified, enclosure=enclosure)
     with pytest.raises(InvalidInputError, match="does not say which member"):
-        ts.library(ts.Study.of(table, system=system, policies=policies), best)
+        ts.library(study, best)

@@ -41,10 +41,9 @@ def test_every_block_runs(tmp_path, monkeypatch, capfd):
                 ["sh", "-e", "-c", text], check=True, env={**os.environ, "PATH": path}
             )
     assert kinds.count("python") >= 6
-    assert kinds.count("sh") >= 3
+    assert kinds.count("sh") >= 2
     printed = capfd.readouterr().out
     assert "0 failures" in printed
     assert "Worst loss of" in printed
     assert scope["library"].size == scope["cover"].size
     assert scope["proven"].certificate.holds
-    assert (tmp_path / "firmware" / "main.o").exists()

@@ -143,13 +143,8 @@ def test_other_folders_are_left_alone(tmp_path):
 
 def test_readable_without_taskspace(tmp_path):
     """Only csv, json and numpy: the gain of each node as the spreadsheet has it."""
-    system, table, policies, space = msd()
-    question = ts.Question("ratio", epsilon=0.1)
-    library = ts.library(
-        ts.Study.of(table, system=system, policies=policies),
-        ts.greedy_cover(question.sets(table)),
-        question,
-    )
+    study, question = msd(), ts.Question("ratio", epsilon=0.1)
+    library, space = ts.library(study, ts.greedy_cover(study, question)), study.targets
     folder = library.save(tmp_path / "lib", command="by a test")
     tables = export_tables(library, tmp_path / "tables")
     with (tables / "map.csv").open() as file:

@@ -1,7 +1,6 @@
 # pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportArgumentType=false
 """What a library selects, promises and does."""
 
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,31 +10,26 @@ import taskspace as ts
 from taskspace.deploy import Guarantee, OutsideError, Status
 from taskspace.deploy.make import assign
 from taskspace.errors import InvalidInputError, UnknownNameError
-from taskspace.export.onnx import library_model
 from taskspace.export.tables import map_table
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, FunctionSystem, PythonPolicies
 
-from .helpers import MAKERS, gains, grid_library, msd, networks, run_c, tables
+from .helpers import MAKERS, gains, grid_library, msd, networks, tables
 
 
 def test_least_loss_serves_and_the_nodes_are_guaranteed():
-    system, table, policies, space = msd()
-    question = ts.Question("regret", epsilon=0.3)
-    cover = ts.minimum_cover(question.sets(table))
-    library = ts.library(
-        ts.Study.of(table, system=system, policies=policies), cover, question
-    )
-    losses = question.losses(table).values[cover.sources]
-    chosen = library.select(space.points)
+    study, question = msd(), ts.Question("regret", epsilon=0.3)
+    cover = ts.minimum_cover(study, question)
+    library = ts.library(study, cover)
+    losses = question.losses(study.table).values[cover.sources]
+    chosen = library.select(study.targets.points)
     assert (chosen.policy == losses.argmin(0)).all()
     assert (chosen.status == Status.GUARANTEED).all()
     np.testing.assert_array_equal(chosen.margin, 0.3 - losses.min(0))
     assert [e.source for e in library.entries] == cover.sources.tolist()
     assert isinstance(library.policies, LinearGain)
-    np.testing.assert_array_equal(
-        library.policies.gain, policies.gain[cover.sources, 0]
-    )
+    gains = study.policies.gain[cover.sources, 0]
+    np.testing.assert_array_equal(library.policies.gain, gains)
     assert library.units == ("N/m", "N s/m")
     assert library.fixed == {"m": 1.0}
     assert library.guarantee.kind == "proof"
@@ -50,11 +44,10 @@ def test_least_loss_serves_and_the_nodes_are_guaranteed():
 
 
 def test_provenance_decides_what_it_is_called():
-    _, table, _, _ = msd()
-    for provenance, kind in (("sampled", "estimate"), ("given", "estimate")):
-        other = table.assign_attrs(provenance=provenance)
+    for provenance in ("sampled", "given"):
+        other = msd().table.assign_attrs(provenance=provenance)
         library = ts.library(other, [0, 5], ts.Question("regret", epsilon=1.0))
-        assert library.guarantee.kind == kind
+        assert library.guarantee.kind == "estimate"
 
 
 def test_uncovered_targets_get_the_least_loss_and_no_guarantee():
@@ -84,38 +77,25 @@ def test_judge_best_uses_the_member_that_serves():
     assert library.select([[0.0], [1.0]]).estimated.all()
     assert [e.member for e in library.entries] == [0, 1]
     # judged by the worst member nobody serves anything
-    worst = ts.library(
-        ts.Study.of(table, policies=policies),
-        [0],
-        ts.Question("regret", "worst", epsilon=0.5),
-    )
-    assert worst.size == 1
+    study = ts.Study.of(table, policies=policies)
+    assert ts.library(study, [0], "regret <= 0.5").size == 1
     streamed = table.drop_vars("performance").assign(
         best=(("source", "target"), performance.max(1))
     )
-    with pytest.raises(
-        InvalidInputError, match="which one that is this table does not"
-    ):
+    with pytest.raises(InvalidInputError, match="which one that is this table does"):
         ts.library(streamed, [0], question)
 
 
 def test_judge_worst_with_a_family_deploys_one_member_that_serves():
-    system = ts.systems.MassSpringDamper()
-    space = ts.Grid(k=(0.1, 8.0, 6), c=(0.1, 8.0, 6))
-    trainer = ts.trainers.Lqr(n_policies=4, noise=0.05)
-    table = ts.evaluate(system, trainer, space, seed=0).table
-    policies = trainer.train(system, system.contexts(space), seed=0).policies
-    question = ts.Question("regret", epsilon=0.5)
-    cover = ts.greedy_cover(question.sets(table))
-    library = ts.library(
-        ts.Study.of(table, system=system, policies=policies), cover, question
-    )
+    system, space = msd().system, ts.Grid(k=(0.1, 8.0, 6), c=(0.1, 8.0, 6))
+    study = ts.evaluate(system, ts.trainers.Lqr(n_policies=4, noise=0.05), space)
+    library = ts.library(study, ts.greedy_cover(study, "regret <= 0.5"))
     chosen = library.select(space.points)
     assert chosen.guaranteed.all()
     assert isinstance(library.policies, LinearGain)
     one = LinearGain(library.policies.gain[:, None])
     played = system.performance(one, system.contexts(space))[:, 0]
-    regret = table["best_known"].values - played[chosen.policy, np.arange(36)]
+    regret = study.table["best_known"].values - played[chosen.policy, np.arange(36)]
     assert regret.max() <= 0.5
     assert (0.5 - regret >= chosen.margin - 1e-9).all()  # that of the worst member
 
@@ -173,6 +153,8 @@ def test_matrices_have_names_instead_of_policies(tmp_path):
     assert library.entries[one.policy].name == "skate"
     with pytest.raises(UnknownNameError, match="Did you mean 'hill'"):
         library.select("hil")
+    with pytest.raises(InvalidInputError, match="one number each for target"):
+        library.select(np.zeros((1, 2)))
     with pytest.raises(InvalidInputError, match="holds names, not policies"):
         library.act("ice", [1.0])
     with pytest.raises(InvalidInputError, match="names only"):
@@ -186,12 +168,8 @@ def test_python_policies_act():
     )
     policies = PythonPolicies([lambda seen: seen + 1.0, lambda seen: seen + 4.0])
     space = ts.Points(["x"], [0.0, 2.0, 4.0])
-    table = ts.evaluate_policies(system, policies, space).table
-    library = ts.library(
-        ts.Study.of(table, system=system, policies=policies),
-        [0, 1],
-        ts.Question("floor", epsilon=1.0),
-    )
+    study = ts.evaluate_policies(system, policies, space)
+    library = ts.library(study, [0, 1], ts.Question("floor", epsilon=1.0))
     assert library.act({"x": 4.0}, 0.5) == 4.5
     assert library.act([[0.0], [4.0]], [0.5, 1.0]).tolist() == [1.5, 5.0]
 
@@ -218,7 +196,7 @@ def test_hysteresis_is_bounded_and_marked():
     track = library.tracker(hysteresis=0.03)
     band = 0.03 * (library.high - library.low)
     row, last, n_held = np.array([0.0, 1.0]), None, 0
-    for _ in range(3000):
+    for _ in range(1000):
         row = np.clip(row + band * rng.normal(0, 0.3, 2), library.low, library.high)
         mapped, found = library.select(row), track.select(row)
         if found.held:
@@ -229,7 +207,7 @@ def test_hysteresis_is_bounded_and_marked():
         else:
             assert (found.policy, found.status) == (mapped.policy, mapped.status)
             last = row
-    assert n_held > 20
+    assert n_held > 7
     at_once = library.tracker(hysteresis=0.0)
     assert not any(
         at_once.select(rng.uniform(library.low, library.high)).held for _ in range(99)
@@ -264,42 +242,37 @@ def test_made_by_hand():
 
 
 def test_mistakes_are_named():
-    system, table, policies, _ = msd()
-    question = ts.Question("regret", epsilon=0.3)
-    library = ts.library(
-        ts.Study.of(table, system=system, policies=policies), [3, 70], question
-    )
-    with pytest.raises(UnknownNameError, match="context axis 'kk'"):
-        library.select({"kk": 1.0, "c": 2.0})
-    with pytest.raises(InvalidInputError, match="c is missing"):
-        library.select({"k": 1.0})
-    with pytest.raises(InvalidInputError, match="for m = 1 only, but got m = 2"):
-        library.select({"k": 1.0, "c": 1.0, "m": 2.0})
+    study, question = msd(), ts.Question("regret", epsilon=0.3)
+    library, table = ts.library(study, [3, 70], question), study.table
+    few = {"policies": study.policies[:5]}
     assert library.select({"k": 1.0, "c": 1.0, "m": 1.0}).policy >= 0
-    with pytest.raises(InvalidInputError, match="one number each for k, c"):
-        library.select([1.0, 2.0, 3.0])
-    with pytest.raises(InvalidInputError, match="An observation must have 2"):
-        library.act({"k": 1.0, "c": 1.0}, [1.0, 2.0, 3.0])
-    with pytest.raises(InvalidInputError, match="must know what its cover answers"):
-        ts.library(table, [3])
-    with pytest.raises(InvalidInputError, match="from 0 to 143"):
-        ts.library(table, [144], question)
-    with pytest.raises(InvalidInputError, match="list of sources by number"):
-        ts.library(table, [0.5], question)
-    with pytest.raises(UnknownNameError, match="behaviour outside"):
-        ts.library(table, [3], question, outside="ignore")
-    with pytest.raises(InvalidInputError, match=r"a study .* but got str"):
-        ts.library("runs/msd", [3], question)
-    with pytest.raises(InvalidInputError, match="hysteresis >= 0"):
-        library.tracker(-0.1)
-    with pytest.raises(InvalidInputError, match="for all 144 sources"):
-        ts.library(ts.Study.of(table, policies=policies[:5]), [3], question)
-    with pytest.raises(UnknownNameError, match="scope"):
-        Guarantee(None, "everywhere", "proof", "")
+    for says, call in (
+        ("c is missing", lambda: library.select({"k": 1.0})),
+        ("for m = 1 only, but got m = 2",
+         lambda: library.select({"k": 1.0, "c": 1.0, "m": 2.0})),
+        ("one number each for k, c", lambda: library.select([1.0, 2.0, 3.0])),
+        ("An observation must have 2", lambda: library.act([1.0, 1.0], np.ones(3))),
+        ("must know what its cover answers", lambda: ts.library(table, [3])),
+        ("from 0 to 143", lambda: ts.library(table, [144], question)),
+        ("list of sources by number", lambda: ts.library(table, [0.5], question)),
+        (r"a study .* but got str", lambda: ts.library("runs/msd", [3], question)),
+        ("hysteresis >= 0", lambda: library.tracker(-0.1)),
+        ("for all 144 sources",
+         lambda: ts.library(ts.Study.of(table, **few), [3], question)),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInputError, match=says):
+            call()
+    for says, call in (
+        ("context axis 'kk'", lambda: library.select({"kk": 1.0, "c": 2.0})),
+        ("behaviour outside", lambda: ts.library(table, [3], question, outside="no")),
+        ("scope", lambda: Guarantee(None, "everywhere", "proof", "")),
+    ):
+        with pytest.raises(UnknownNameError, match=says):
+            call()
 
 
-def test_a_target_that_no_policy_serves_has_a_status_of_its_own(tmp_path):
-    """Known to fail is not the same as unknown: in Python, tables, C and ONNX."""
+def test_a_target_that_no_policy_serves_has_a_status_of_its_own():
+    """Known to fail is not the same as unknown; `check_exporter` has it in exports."""
     space = ts.Grid(k=(1.0, 4.0, 4))
     scores = [[0.0, -1.0, -9.0, -9.0], [-2.0, -1.0, 0.0, -5.0]]
     table = ts.performance.table_from_matrix(scores, targets=space, provenance="exact")
@@ -314,13 +287,3 @@ def test_a_target_that_no_policy_serves_has_a_status_of_its_own(tmp_path):
     # What a table of regions says is what select says at its nodes.
     assert (library.statuses() == library.select(space.points).status).all()
     assert map_table(library)["status"].tolist() == ["guaranteed"] * 3 + ["failing"]
-    if shutil.which("cc"):
-        policy, status, *_ = run_c(library, tmp_path, rows, np.zeros((6, 1)))
-        assert status.tolist() == expected
-        assert policy.tolist() == chosen.policy.tolist()
-    onnxruntime = pytest.importorskip("onnxruntime")
-    model = library_model(library).SerializeToString()
-    run = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run
-    _, policy, status = run(None, {"context": rows, "observation": np.zeros((6, 1))})
-    assert status.tolist() == expected
-    assert policy.tolist() == chosen.policy.tolist()

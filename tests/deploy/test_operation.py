@@ -1,6 +1,5 @@
 """Libraries in operation: measured contexts and switching, in C too."""
 
-import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -17,24 +16,20 @@ from taskspace.errors import InvalidInputError
 from taskspace.export.c99 import c99_files, export_c99
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily
-from tests.deploy.helpers import MAKERS, compile_c, needs_cc, run_c, tricky_contexts
+from tests.deploy.helpers import (
+    MAKERS,
+    needs_cc,
+    played,
+    program,
+    run_c,
+    tricky_contexts,
+)
 
-DRIVER = """
-#include "lib.h"
-#include <stdio.h>
-int main(void)
-{
-    double in[LIB_N_AXES + 1], out[2];
-    lib_hold hold;
-    lib_hold_start(&hold);
-    while (fread(in, sizeof in, 1, stdin) == 1) {
-        lib_selection s = SELECT;
-        out[0] = s.policy; out[1] = s.status;
-        fwrite(out, sizeof out, 1, stdout);
-    }
-    return 0;
-}
-"""
+DRIVER = program(
+    "lib", "LIB_N_AXES + 1", "2",
+    "lib_selection s = SELECT; out[0] = s.policy; out[1] = s.status;",
+    "lib_hold hold; lib_hold_start(&hold);",
+)  # fmt: skip
 
 
 def with_dwell(library, dwell_time):
@@ -48,7 +43,7 @@ def with_error(library, error):
     return replace(library, guarantee=replace(library.guarantee, question=question))
 
 
-def drifting(library, n=4000, seed=0):
+def drifting(library, n=2000, seed=0):
     """A context that moves in small steps, now and then out of the range."""
     rng = np.random.default_rng(seed)
     width = library.high - library.low
@@ -68,11 +63,8 @@ def test_c_follows_a_moving_context_as_python_does(kind, dwell_time, tmp_path):
     export_c99(library, tmp_path, name="lib", hysteresis=0.05)
     timed = "lib_select_timed(&hold, in, in[LIB_N_AXES])"
     call = timed if dwell_time else "lib_select_held(&hold, in)"
-    (tmp_path / "driver.c").write_text(DRIVER.replace("SELECT", call))
-    program = compile_c(tmp_path, ["lib.c", "driver.c"])
-    data = np.column_stack([rows, elapsed]).tobytes()
-    done = subprocess.run([program], input=data, capture_output=True, check=True)
-    out = np.frombuffer(done.stdout).reshape(-1, 2).astype(int)
+    data = np.column_stack([rows, elapsed])
+    out = played(tmp_path, ["lib.c"], DRIVER.replace("SELECT", call), data).astype(int)
     track = library.tracker(0.05)
     steps = [track.select(r, e) for r, e in zip(rows, elapsed, strict=True)]
     assert out[:, 0].tolist() == [step.policy for step in steps]
@@ -89,8 +81,7 @@ def test_c_follows_a_moving_context_as_python_does(kind, dwell_time, tmp_path):
         # What is held where the map has another policy is never called guaranteed.
         if step.held:
             assert step.status in (Status.INSIDE, Status.OUTSIDE)
-    assert n_switches > 20
-    assert n_refused > 20
+    assert min(n_switches, n_refused) > 10
 
 
 @pytest.mark.parametrize("bad", [np.nan, 2.0 + 1e-9])
@@ -170,9 +161,8 @@ def test_what_is_measured_just_beyond_the_range_is_still_served(kind, tmp_path):
 
 @pytest.fixture(scope="module")
 def certified():
-    system = ts.systems.MassSpringDamper()
     space = ts.Grid(k=(0.1, 8.0, 7), c=(0.1, 8.0, 7))
-    study = ts.evaluate(system, ts.trainers.Lqr(n_policies=1, noise=0.0), space, seed=0)
+    study = ts.evaluate(ts.systems.MassSpringDamper(), ts.trainers.Lqr(), space)
     question = ts.Question("regret", epsilon=1.0, error={"k": 0.2, "c": "4%"})
     cover = ts.certify(study, question, time_limit=5).continuum
     return study, ts.library(study, cover)
@@ -279,13 +269,8 @@ def two_loops():
     """Two loops that are stable when frozen, and no common matrix."""
     first = np.array([[-0.1, 1.0], [-3.0, -0.1]])
     second = np.array([[-0.1, 3.0], [-1.0, -0.1]])
-    plant = LinearFamily(
-        [ContextAxis("s", 0.0)],
-        A=lambda s: [[0.0 * s, 0.0], [0.0, 0.0]],
-        B=lambda s: np.eye(2),
-        Q=np.eye(2),
-        R=np.eye(2),
-    )
+    zero, one = np.zeros((2, 2)), np.eye(2)
+    plant = LinearFamily([ContextAxis("s", 0.0)], A=zero, B=one, Q=one, R=one)
     gains = LinearGain(np.stack([-first, -second]))
     return plant, PolicyLibrary.from_policies(gains, ts.Grid(s=[0.0, 1.0]))
 
@@ -295,13 +280,10 @@ def test_a_dwell_time_limits_how_fast_the_context_moves():
     stated = with_operation(library, plant, hysteresis=0.1)
     operation = stated.guarantee.values["operation"]
     assert operation["mode"] == "dwell time"
-    assert operation["drift_rates"]["s"] == pytest.approx(
-        0.1 / stated.guarantee.dwell_time
-    )
-    assert (
-        "Stable within the range while s changes by less than"
-        in stated.guarantee.operation
-    )
+    rate = 0.1 / stated.guarantee.dwell_time
+    assert operation["drift_rates"]["s"] == pytest.approx(rate)
+    said = "Stable within the range while s changes by less than"
+    assert said in stated.guarantee.operation
     # Switched sooner than the dwell time the two loops diverge; the tracker does not.
     x, track, growth = np.array([1.0, 0.0]), stated.tracker(0.1), 1.0
     loops = [-gain for gain in library.policies.arrays()["gain"]]
@@ -314,43 +296,30 @@ def test_a_dwell_time_limits_how_fast_the_context_moves():
 
 
 def test_switching_is_claimed_where_there_are_policies_and_of_their_plant():
-    plant = LinearFamily(
-        [ContextAxis("k", 1.0)],
-        A=lambda k: [[k]],
-        B=lambda k: [[1.0]],
-        Q=[[1.0]],
-        R=[[1.0]],
-    )
+
+    def family(b):
+        axes = [ContextAxis("k", 1.0)]
+        return LinearFamily(axes, A=lambda k: [[k]], B=[[b]], Q=[[1.0]], R=[[1.0]])
+
+    plant = family(1.0)
     gain = [np.array([[2.4]])]  # stabilises k < 2.4 only
     study = ts.evaluate_policies(plant, gain, ts.Grid(k=(1.0, 4.0, 3)))
-    library = ts.library(
-        study, ts.minimum_cover(study, ts.Question("ratio", epsilon=0.5))
-    )
+    library = ts.library(study, ts.minimum_cover(study, "ratio <= 50 %"))
     stated = with_operation(library, plant)
     assert library.select({"k": 3.0}).status == Status.REFUSED
     assert "within the range" not in stated.guarantee.operation
-    assert (
-        "within the regions of the policies (25 % of the range"
-        in stated.guarantee.operation
-    )
+    said = "within the regions of the policies (25 % of the range"
+    assert said in stated.guarantee.operation
     header = c99_files(stated, name="lib")["lib.h"].decode()
     assert "25 %" in " ".join(header.replace("*", " ").split())
-    other = LinearFamily(
-        [ContextAxis("k", 1.0)],
-        A=lambda k: [[k]],
-        B=lambda k: [[2.0]],
-        Q=[[1.0]],
-        R=[[1.0]],
-    )
     with pytest.raises(InvalidInputError, match="other matrices"):
-        with_operation(library, other)
+        with_operation(library, family(2.0))
     # Where nothing is proven, neither library nor C says a word about switching.
     wide = ts.evaluate_policies(plant, gain, ts.Grid(k=(1.0, 2.8, 2)))
     question = ts.Question("floor", epsilon=100.0)
     failing = ts.library(wide, ts.minimum_cover(wide, question))
-    failing = replace(
-        failing, regions=replace(failing.regions, policy=np.zeros(2, np.int64))
-    )
+    regions = replace(failing.regions, policy=np.zeros(2, np.int64))
+    failing = replace(failing, regions=regions)
     silent = with_operation(failing, plant)
     assert "unstable at k = 2.8" in silent.guarantee.values["operation"]["why"]
     assert silent.guarantee.operation == ""
@@ -363,9 +332,8 @@ def test_a_policy_that_is_held_may_drift_after_it_was_measured():
     plant = LinearFamily(
         [ContextAxis("c", 1.0)], A=lambda c: [[c]], B=[[1.0]], Q=[[1.0]], R=[[1.0]]
     )
-    study = ts.evaluate(plant, ts.trainers.Lqr(n_policies=1, noise=0.0), axis, seed=0)
-    question = ts.Question("ratio", epsilon=0.5)
-    library = ts.library(study, ts.minimum_cover(study, question))
+    study = ts.evaluate(plant, ts.trainers.Lqr(), axis)
+    library = ts.library(study, ts.minimum_cover(study, "ratio <= 50 %"))
     library = with_error(library, {"c": "10%"})
     bare, *_ = used_boxes(library, 0.0)
     held, *_ = used_boxes(library, 0.05)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import taskspace as ts
 from taskspace.deploy import BoxRegions, Status, regions_of
 from taskspace.deploy.regions import GridRegions
-from taskspace.errors import InvalidInputError, UnknownNameError
+from taskspace.errors import InvalidInputError
 
 from .helpers import MAKERS, random_boxes, tricky_contexts
 
@@ -198,14 +198,3 @@ def test_statuses_are_those_that_select_gives():
         beside = library.select(np.nextafter(centres, np.inf)).status
         if library.guarantee.scope == "nodes":
             assert set(beside.tolist()) <= {Status.INSIDE, Status.OUTSIDE}
-
-
-def test_names_are_looked_up():
-    table = ts.performance.table_from_matrix([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]])
-    table = table.assign_coords(target=["flat", "hill", "ice"])
-    library = ts.library(table, [0, 1], ts.Question("regret", epsilon=0.5))
-    assert library.select(["hill", "flat"]).policy.tolist() == [1, 0]
-    with pytest.raises(UnknownNameError, match="Did you mean 'hill'"):
-        library.select(["hil"])
-    with pytest.raises(InvalidInputError, match="one number each for target"):
-        library.select(np.zeros((1, 2)))

@@ -34,6 +34,10 @@ def _library(regions, outside, scope) -> PolicyLibrary:
     )
 
 
+def _facts(rng, n):
+    return rng.integers(-1, 4, n), rng.random(n) < 0.8, rng.random(n)
+
+
 def _grid(*shape):
     rng = np.random.default_rng(len(shape))
     axes = {
@@ -41,28 +45,21 @@ def _grid(*shape):
         for k, n in enumerate(shape)
     }
     space = ts.Grid(**axes)
-    n = space.size
-    return regions_of(
-        space.points, rng.integers(-1, 4, n), rng.random(n) < 0.8, rng.random(n)
-    )
+    return regions_of(space.points, *_facts(rng, space.size))
 
 
 def _points(d, n):
     rng = np.random.default_rng(n)
     points = rng.uniform(-1, 1, (n, d))
     points[:, 1:2] = 0.3  # no width
-    return regions_of(
-        points, rng.integers(-1, 4, n), rng.random(n) < 0.8, rng.random(n)
-    )
+    return regions_of(points, *_facts(rng, n))
 
 
 def _boxes(d):
     rng = np.random.default_rng(d)
     low, high = random_boxes(rng, 30, [0.1] * d, [0.7] * d)
-    n = len(low)
-    return BoxRegions.merged(
-        low, high, rng.integers(0, 4, n), rng.random(n) < 0.8, rng.random(n)
-    )
+    policy, *known = _facts(rng, len(low))
+    return BoxRegions.merged(low, high, np.maximum(policy, 0), *known)
 
 
 SHAPES = {
@@ -90,31 +87,27 @@ def _near(library, kind):
 
 
 @needs_cc
-@pytest.mark.parametrize("outside", ["refuse", "clamp"])
+@pytest.mark.parametrize("precision", ["double", "float"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_c_and_files_agree_with_python(shape, outside, tmp_path):
+def test_c_and_files_agree_with_python(shape, precision, tmp_path):
     make, scope = SHAPES[shape]
-    library = _library(make(), outside, scope)
+    is_double = precision == "double"
+    library = _library(make(), "refuse" if is_double else "clamp", scope)
     library.save(tmp_path / "saved")
     loaded = PolicyLibrary.load(tmp_path / "saved")
     assert loaded.names == library.names
-    for precision, kind in (("double", np.float64), ("float", np.float32)):
-        rows = _near(library, kind)
-        seen = np.random.default_rng(0).standard_normal((len(rows), 2))
-        policy, status, held, held_status, _ = run_c(
-            library, tmp_path / precision, rows, seen,
-            precision=precision, hysteresis=0.05,
-        )  # fmt: skip
-        chosen = loaded.select(rows)
-        np.testing.assert_array_equal(policy, chosen.policy)
-        expected = chosen.status if precision == "double" else in_float(chosen.status)
-        np.testing.assert_array_equal(status, np.asarray(expected, int))
-        track = loaded.tracker(hysteresis=0.05)
-        kept = [track.select(row) for row in rows]
-        np.testing.assert_array_equal(held, [k.policy for k in kept])
-        tracked = np.array([int(k.status) for k in kept])
-        tracked = tracked if precision == "double" else in_float(tracked)
-        np.testing.assert_array_equal(held_status, tracked)
+    rows = _near(library, np.float64 if is_double else np.float32)
+    how = {"precision": precision, "hysteresis": 0.05}
+    found = run_c(library, tmp_path / "c", rows, np.zeros((len(rows), 2)), **how)
+    policy, status, held, held_status, _ = found
+    said = np.asarray if is_double else in_float
+    chosen = loaded.select(rows)
+    np.testing.assert_array_equal(policy, chosen.policy)
+    np.testing.assert_array_equal(status, said(chosen.status))
+    track = loaded.tracker(hysteresis=0.05)
+    kept = [track.select(row) for row in rows]
+    np.testing.assert_array_equal(held, [k.policy for k in kept])
+    np.testing.assert_array_equal(held_status, said([int(k.status) for k in kept]))
 
 
 @pytest.mark.parametrize("outside", ["refuse", "clamp"])
@@ -126,18 +119,16 @@ def test_onnx_agrees_with_python(shape, outside):
 
     make, scope = SHAPES[shape]
     library = _library(make(), outside, scope)
-    session = runtime.InferenceSession(
-        library_model(library).SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    model = library_model(library).SerializeToString()
+    session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
     rows = _near(library, np.float64)
     seen = np.random.default_rng(0).standard_normal((len(rows), 2))
     action, policy, status = session.run(None, {"context": rows, "observation": seen})
     chosen = library.select(rows)
     np.testing.assert_array_equal(policy, chosen.policy)
-    np.testing.assert_array_equal(status, np.asarray(chosen.status, int))
-    expected = np.where(
-        policy[:, None] < 0, np.nan, library.act_as(np.maximum(policy, 0), seen)
-    )
+    np.testing.assert_array_equal(status, chosen.status)
+    acted = library.act_as(np.maximum(policy, 0), seen)
+    expected = np.where(policy[:, None] < 0, np.nan, acted)
     np.testing.assert_allclose(action, expected, rtol=1e-12, atol=1e-12)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import taskspace as ts
 from taskspace.deploy import try_library
-from taskspace.deploy.trial import _counts, uniform_design
+from taskspace.deploy.trial import uniform_design
 from taskspace.errors import InvalidInputError
 from taskspace.policies import LinearGain
 from taskspace.spaces import Reach
@@ -39,16 +39,11 @@ class _Flat(ts.systems.System):
 
 @pytest.fixture(scope="module")
 def library():
-    system, table, policies, _ = msd()
-    question = ts.Question("regret", epsilon=0.5)
-    cover = ts.greedy_cover(question.sets(table))
-    return ts.library(
-        ts.Study.of(table, system=system, policies=policies), cover, question
-    )
+    return ts.library(msd(), ts.greedy_cover(msd(), "regret <= 0.5"))
 
 
 def test_the_library_is_judged_at_the_true_context(library):
-    system = msd()[0]
+    system = msd().system
     trial = try_library(library, system, n_contexts=200, seed=3)
     rng = np.random.default_rng(3)
     rows = 0.1 + 7.9 * rng.random((200, 2))
@@ -87,7 +82,7 @@ def test_the_library_is_judged_at_the_true_context(library):
 
 def test_the_last_sentence_agrees_with_the_table(library):
     """Every number and the winner of the sentence are those of the rows."""
-    trial = try_library(library, msd()[0], n_contexts=100)
+    trial = try_library(library, msd().system, n_contexts=100)
     # All four corners, 100 of the 144 nodes with four corners among them, 100 drawn.
     assert trial.line.startswith("Worst loss of 200 contexts tried, against the opt")
     rows = {c.name: c for c in trial.contenders}
@@ -166,7 +161,7 @@ def test_shares_of_a_range_stay_within_it():
 
 def test_every_row_has_the_same_contexts(library):
     """What the library refuses counts for nobody: it cannot beat the optimum."""
-    system = msd()[0]
+    system = msd().system
     trial = try_library(library, system, n_contexts=300, noise=0.3, seed=2)
     found = {c.name: c for c in trial.contenders}
     assert found["library"].refused > 0.2
@@ -183,23 +178,18 @@ def test_every_row_has_the_same_contexts(library):
 
 def test_a_guarantee_at_measured_contexts(library):
     """With noise the guarantee speaks of what is measured; violations are counted."""
-    system, table, policies, space = msd()
-    promised = ts.Question("regret", epsilon=1e-3)
-    small = ts.library(
-        ts.Study.of(table, system=system, policies=policies), range(0, 144, 7), promised
-    )
+    system = msd().system
+    small = ts.library(msd(), range(0, 144, 7), "regret <= 0.001")
     # Nodes of a table are points: no draw meets one.
     assert try_library(small, system, n_contexts=50, noise=0.1).applied == 0
     trial = try_library(library, system, n_contexts=300, noise=0.2)
     assert trial.contenders[0].refused > 0.1
     assert np.isfinite(trial.contenders[0].mean_performance)
-    clamped = try_library(
-        replace(library, outside="clamp"), system, n_contexts=300, noise=0.2
-    )
-    assert clamped.contenders[0].refused == 0
-    calm = try_library(replace(library, outside="clamp"), system, n_contexts=300)
-    assert calm.contenders[0].mean_percent < clamped.contenders[0].mean_percent
-    assert space.size == 144
+    clamps = replace(library, outside="clamp")
+    noisy = try_library(clamps, system, n_contexts=300, noise=0.2).contenders[0]
+    assert noisy.refused == 0
+    calm = try_library(clamps, system, n_contexts=300).contenders[0]
+    assert calm.mean_percent < noisy.mean_percent
 
 
 def test_discrete_time_and_one_axis():
@@ -209,14 +199,8 @@ def test_discrete_time_and_one_axis():
         time="discrete",
     )  # fmt: skip
     space = ts.Grid(a=(0.2, 1.5, 8))
-    trainer = ts.trainers.Lqr(n_policies=1, noise=0.0)
-    table = ts.evaluate(family, trainer, space, seed=0).table
-    policies = trainer.train(family, family.contexts(space), seed=0).policies
-    library = ts.library(
-        ts.Study.of(table, system=family, policies=policies),
-        [2, 6],
-        ts.Question("ratio", epsilon=0.2),
-    )
+    study = ts.evaluate(family, ts.trainers.Lqr(), space)
+    library = ts.library(study, [2, 6], "ratio <= 20 %")
     trial = try_library(library, family, n_contexts=50)
     assert trial.contenders[0].failed == 0
 
@@ -233,18 +217,14 @@ def test_networks_on_a_simulated_system():
     assert "random library" in {c.name for c in pooled.contenders}
 
 
-def test_designs():
-    assert _counts(9, 2, least=1) == (3, 3)
-    assert _counts(7, 2, least=1) in ((7, 1), (1, 7))
-    assert _counts(8, 3, least=2) == (2, 2, 2)
-    assert _counts(3, 2, least=2) is None
+def test_a_uniform_design_is_the_middles_of_equal_boxes():
     reach = Reach(np.array([0.0, 0.0]), np.array([1.0, 2.0]), np.zeros(2, bool))
     points = uniform_design(reach, 4)
     assert points.tolist() == [[0.25, 0.5], [0.25, 1.5], [0.75, 0.5], [0.75, 1.5]]
 
 
 def test_mistakes_are_named():
-    system = msd()[0]
+    system = msd().system
     with pytest.raises(InvalidInputError, match="names only"):
         try_library(
             ts.PolicyLibrary.from_policies(["a"], ts.Points(["k"], [1.0])), system
@@ -270,7 +250,7 @@ class _Unknown(_PartlyKnown):
 
 
 def test_an_unknown_optimum_falls_back_to_the_best_known(library):
-    whole = try_library(library, msd()[0], n_contexts=200)
+    whole = try_library(library, msd().system, n_contexts=200)
     part = try_library(library, _PartlyKnown(), n_contexts=200)
     none = try_library(library, _Unknown(), n_contexts=200)
     for trial in (part, none):

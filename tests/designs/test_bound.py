@@ -222,7 +222,7 @@ def test_an_initial_state_without_spread_proves_nothing_and_says_why():
     )
     bound = bound_all_gains(flat, ts.Grid(a=(0.7, 1.2, 5)), LOOSE)
     assert (bound.value, bound.argument) == (1, "none")
-    assert "initial state is singular" in bound.statement
+    assert "initial covariance and R must be definite" in bound.statement
 
 
 def test_fewer_contexts_keep_the_ends():

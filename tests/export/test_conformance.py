@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -13,34 +12,18 @@ from taskspace.errors import InvalidInputError
 from taskspace.export import EXPORTERS, exporter
 from taskspace.systems import Pi
 from taskspace.testing import check_exporter
-from tests.deploy.helpers import DRIVER, compile_c
+from tests.deploy.helpers import DRIVER, played, program
 
-SELECT_DRIVER = """
-#include "library.h"
-#include <stdio.h>
-int main(void)
-{
-    library_real in[LIBRARY_N_AXES];
-    double out[2];
-    while (fread(in, sizeof in, 1, stdin) == 1) {
-        library_selection s = library_select(in);
-        out[0] = s.policy; out[1] = s.status;
-        fwrite(out, sizeof out, 1, stdout);
-    }
-    return 0;
-}
-"""
+SELECT_DRIVER = program(
+    "library", "LIBRARY_N_AXES", "2",
+    "library_selection s = library_select(in); out[0] = s.policy; out[1] = s.status;",
+)  # fmt: skip
 
 
 def _compiled(folder, driver, rows):
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
-    (folder / "driver.c").write_text(driver)
-    program = compile_c(folder, ["library.c", "driver.c"], ["-O1"])
-    done = subprocess.run(
-        [program], input=rows.tobytes(), capture_output=True, check=True
-    )
-    return np.frombuffer(done.stdout).reshape(len(rows), -1)
+    return played(folder, ["library.c"], driver, rows, ["-O1"])
 
 
 def run_c99(folder, contexts, seen):

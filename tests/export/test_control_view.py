@@ -17,10 +17,7 @@ ct = pytest.importorskip("control", reason="needs the extra 'control'")
 
 def test_python_control_schedules_as_the_library_selects():
     """The gain of its controller at many states, two axes with different units."""
-    system, table, policies, _ = msd()
-    question = ts.Question("regret", epsilon=0.5)
-    study = ts.Study.of(table, system=system, policies=policies)
-    library = ts.library(study, ts.greedy_cover(question.sets(table)), question)
+    library = ts.library(msd(), ts.greedy_cover(msd(), "regret <= 0.5"))
     plant = ct.nlsys(
         lambda t, x, u, params: x, None, inputs=1, outputs=2, states=2, name="msd"
     )

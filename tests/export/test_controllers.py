@@ -1,7 +1,6 @@
 """Libraries of controllers: folders and look-up tables of their parameters."""
 
 import csv
-import subprocess
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from taskspace.export import (
 )
 from taskspace.policies import LinearController
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid, rate_form
-from tests.deploy.helpers import compile_c, needs_cc
+from tests.deploy.helpers import needs_cc, played
 
 PLANT = LinearFamily(
     [ContextAxis("k", 1.0, low=0.0)],
@@ -85,19 +84,14 @@ def test_controllers_without_states_are_gains_of_what_is_measured(tmp_path):
 DRIVER = """
 #include "lib_pid.h"
 #include <stdio.h>
-
 int main(void)
 {
     lib_pid state;
-    double row[3], u;
-
+    double row[3], out[2];
     lib_pid_start(&state);
-    while (fread(row, sizeof(double), 3, stdin) == 3) {
-        lib_selection found = lib_pid_step(&state, row, row[1], row[2], -0.4, 0.5, &u);
-        double out[2];
-        out[0] = u;
-        out[1] = found.policy;
-        fwrite(out, sizeof(double), 2, stdout);
+    while (fread(row, sizeof row, 1, stdin) == 1) {
+        out[1] = lib_pid_step(&state, row, row[1], row[2], -0.4, 0.5, out).policy;
+        fwrite(out, sizeof out, 1, stdout);
     }
     return 0;
 }
@@ -139,13 +133,8 @@ def rows(n: int = 400) -> np.ndarray:
 def test_c_runs_as_python_does_bit_for_bit(make, tmp_path):
     library = switching_library(make)
     export_pid(library, tmp_path, dt=0.05, name="lib")
-    (tmp_path / "driver.c").write_text(DRIVER)
-    program = compile_c(tmp_path, ["lib.c", "lib_pid.c", "driver.c"])
     data = rows()
-    done = subprocess.run(
-        [program], input=data.tobytes(), capture_output=True, check=True
-    )
-    out = np.frombuffer(done.stdout).reshape(-1, 2)
+    out = played(tmp_path, ["lib.c", "lib_pid.c"], DRIVER, data)
     runner = PidRunner(library, 0.05, low=-0.4, high=0.5)
     ours = np.array([runner.step([k], y, r) for k, y, r in data])
     assert out.tobytes() == ours.tobytes()

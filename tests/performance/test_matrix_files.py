@@ -15,7 +15,6 @@ from taskspace.performance import source_space, target_space
 from taskspace.performance.io import (
     MATRIX_SUFFIXES,
     read_matrix,
-    table_from,
     write_matrix,
 )
 from tests.helpers import refused, taskspace
@@ -194,7 +193,7 @@ def test_long_tables(tmp_path):
     long = wide.melt(["source", "policy"], var_name="target", value_name="performance")
     shuffled = long.iloc[[3, 0, 5, 1, 4, 2]].reset_index(drop=True)
     for frame in (long, shuffled):
-        table = table_from(frame)
+        table = read_matrix(frame)
         order = [table["target"].values.tolist().index(name) for name in ("t", "u")]
         loss = ts.loss(table, ts.Question("floor", epsilon=0.0)).values[:, order]
         assert sorted(loss.tolist()) == [[-3, -6], [-1, -4]]
@@ -208,13 +207,13 @@ def test_pandas_and_xarray_objects():
     array = xr.DataArray(matrix.T, dims=("target", "source"))
     labelled = xr.DataArray(matrix, {"who": ["a", "b"], "where": ["x", "y"]})
     for data in (frame, array, labelled, array.to_dataset(name="performance")):
-        table = table_from(data)
+        table = read_matrix(data)
         assert table["performance"].values[:, 0].tolist() == matrix.tolist()
-    assert table_from(labelled)["source"].values.tolist() == ["a", "b"]
-    costs = table_from(frame, lower_is_better=True)
+    assert read_matrix(labelled)["source"].values.tolist() == ["a", "b"]
+    costs = read_matrix(frame, lower_is_better=True)
     assert costs["best_known"].values.tolist() == [-4, -1]
     with pytest.raises(InvalidInputError, match="but got list"):
-        table_from([[1]])  # type: ignore[arg-type]
+        read_matrix([[1]])  # type: ignore[arg-type]
 
 
 def test_other_spellings_are_left_to_pandas(tmp_path):
@@ -223,7 +222,7 @@ def test_other_spellings_are_left_to_pandas(tmp_path):
     with pytest.raises(InvalidInputError, match=r"pd\.read_csv\(FILE, sep=';'"):
         read_matrix(path)
     frame = pd.read_csv(path, sep=";", decimal=",", index_col="name")
-    cells = table_from(frame)["performance"].values[:, 0]
+    cells = read_matrix(frame)["performance"].values[:, 0]
     assert cells.tolist() == [[1.5, 2], [3, -np.inf]]
 
 
@@ -282,11 +281,11 @@ def test_mistakes_are_named(tmp_path, text, says):
 def test_mistakes_in_frames_are_named_by_the_index():
     frame = pd.DataFrame({"t": [1.0, None], "u": ["1", "two"]}, index=["p", "q"])
     with pytest.raises(InvalidInputError, match=r"row 'q', column 2 \('t'\) is empty"):
-        table_from(frame[["t"]])
+        read_matrix(frame[["t"]])
     with pytest.raises(
         InvalidInputError, match=r"row 'q', column 2 \('u'\) holds 'two'"
     ):
-        table_from(frame[["u"]])
+        read_matrix(frame[["u"]])
 
 
 def names_of(table) -> list[str]:
@@ -347,24 +346,24 @@ def test_an_index_is_no_target(tmp_path):
     frame = pd.DataFrame({"t": [1.0, 2, 3], "u": [4.0, 5, 6]})
     levels = [("a", 0), ("a", 1), ("b", 0)]
     frame.index = pd.MultiIndex.from_tuples(levels, names=["source", "seed"])
-    table = table_from(frame, ignore=["seed"])
+    table = read_matrix(frame, ignore=["seed"])
     assert names_of(table) == ["t", "u"]
     assert table["source"].values.tolist() == ["a", "b"]
     assert table.sizes["policy"] == 2
     frame.index = pd.MultiIndex.from_tuples(levels)
     with pytest.raises(InvalidInputError, match="reset_index"):
-        table_from(frame)
+        read_matrix(frame)
     # What is left of a frame after filtering keeps the numbers of its rows.
     frame.index = pd.Index([7, 2, 5])
-    assert names_of(table_from(frame)) == ["t", "u"]
+    assert names_of(read_matrix(frame)) == ["t", "u"]
     with_source = frame.assign(source=["x", "y", "x"])
-    assert table_from(with_source)["source"].values.tolist() == ["x", "y"]
+    assert read_matrix(with_source)["source"].values.tolist() == ["x", "y"]
     long = with_source.melt("source", var_name="target", value_name="performance")
     long = long.assign(seed=[0, 0, 1] * 2).iloc[[3, 0, 5, 1, 4, 2]]
     with pytest.raises(InvalidInputError, match=r"Column 5 .'seed'.*'long=."):
-        table_from(long)
+        read_matrix(long)
     roles = ["source", "target", "performance", "seed"]
-    apart = table_from(long, long=roles)
+    apart = read_matrix(long, long=roles)
     assert apart.sizes == {"source": 2, "policy": 2, "target": 2}
     # The same through a file, where the index is a column without a name.
     frame.to_csv(tmp_path / "m.csv")
@@ -405,7 +404,7 @@ def test_missing_cells_in_long_tables_and_arrays(tmp_path):
         }
     )
     expected = [[1, -np.inf], [2, 3]]
-    table = table_from(frame, missing="not served")
+    table = read_matrix(frame, missing="not served")
     assert table["performance"].values[:, 0].tolist() == expected
     np.save(tmp_path / "m.npy", [[1.0, np.nan], [2.0, 3.0]])
     table = read_matrix(tmp_path / "m.npy", missing="not served")
@@ -449,7 +448,7 @@ def test_a_file_is_exact_only_if_it_says_so(tmp_path):
     # Datasets of others may have a text of this name.
     dataset = xr.Dataset({"performance": (("source", "target"), [[1.0]])})
     dataset.attrs["provenance"] = "made by a script"
-    assert table_from(dataset).attrs["provenance"] == "given"
+    assert read_matrix(dataset).attrs["provenance"] == "given"
 
 
 def test_users_bring_their_own_standard_errors(tmp_path):
@@ -461,7 +460,7 @@ def test_users_bring_their_own_standard_errors(tmp_path):
             "standard_error": (("target", "source"), [[0.1, 0.2], [0.3, 0.4]]),
         }
     )
-    assert table_from(turned)["standard_error"].values[0, 0].tolist() == [0.1, 0.3]
+    assert read_matrix(turned)["standard_error"].values[0, 0].tolist() == [0.1, 0.3]
 
 
 @pytest.mark.parametrize(
@@ -516,7 +515,9 @@ def test_encodings(tmp_path, encoding):
 def test_what_describes_text_is_refused_of_other_files(tmp_path):
     np.save(tmp_path / "m.npy", [[1.0]])
     for option in ({"header": True}, {"row_names": True}, {"long": "abc"}):
-        with pytest.raises(InvalidInputError, match=r"\.csv.*but got m\.npy"):
+        with pytest.raises(
+            InvalidInputError, match=r"about tables of columns, but .*m\.npy"
+        ):
             read_matrix(tmp_path / "m.npy", **option)
 
 

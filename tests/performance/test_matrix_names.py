@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from taskspace.errors import InvalidInputError
-from taskspace.performance.io import read_matrix, table_from
+from taskspace.performance.io import read_matrix
 from tests.helpers import refused, taskspace
 
 
@@ -170,8 +170,8 @@ def test_a_first_column_of_numbers_is_asked_about(tmp_path):
     assert names_of(read_matrix(path, targets=["easy", "hard"])) == ["easy", "hard"]
     frame = pd.read_csv(path)
     with pytest.raises(InvalidInputError, match="row_names=True"):
-        table_from(frame)
-    assert names_of(table_from(frame, row_names=True)) == ["easy", "hard"]
+        read_matrix(frame)
+    assert names_of(read_matrix(frame, row_names=True)) == ["easy", "hard"]
     # Whole numbers in no order, two of them, and ids of families may be names too.
     for text in (
         "fall,easy\n7,2\n4,3\n9,1\n",
@@ -288,14 +288,6 @@ def test_a_missing_corner_is_asked_about_where_cells_may_be_missing(tmp_path):
         read_matrix(path, missing="not served")
 
 
-def test_words_of_costs(tmp_path):
-    path = tmp_path / "m.csv"
-    path.write_text(COSTS)
-    options = ("--ask", "regret <= 1", "--read", "lower_is_better")
-    floor = taskspace("cover", path, "--ask", "cost <= 6", *options[2:])
-    assert "Asked: cost ≤ 6." in " ".join(floor.stdout.split())
-
-
 def test_ratio_says_what_to_do(tmp_path):
     path = tmp_path / "m.csv"
     path.write_text("source,a,b\nx,0,9\ny,7,2\n")
@@ -306,16 +298,3 @@ def test_ratio_says_what_to_do(tmp_path):
     done = taskspace("cover", path, *options, "--read", 'lower_is_better, ignore=["a"]')
     assert done.returncode == 0
     assert "--read lower_is_better" in refused("cover", path, *options)
-
-
-def test_certify_speaks_of_the_contexts_that_there_are(tmp_path):
-    path = tmp_path / "m.csv"
-    path.write_text("source,x=0,x=1,x=2\na,5,3,1\nb,3,5,3\nc,1,3,5\n")
-
-    def last():
-        done = taskspace("certify", path, "--ask", "regret <= 1", "--format", "json")
-        return json.loads(done.stdout)["certificates"][-1]
-
-    assert "a Lipschitz constant that you know" in last()["why"]
-    path.write_text("source,t,u\na,5,3\nb,3,5\n")
-    assert "contexts=" in last()["why"]

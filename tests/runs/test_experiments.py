@@ -9,7 +9,7 @@ import taskspace as ts
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.runs import Experiment, RunFolder, run_experiment
 from tests.helpers import refused, taskspace
-from tests.runs.test_runs import digests
+from tests.runs.test_runs_attack import digests
 from tests.selection.worlds import Copy
 
 VALUES = {

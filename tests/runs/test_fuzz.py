@@ -4,7 +4,7 @@ Outcomes allowed: the same answer, a refusal in a sentence, or a recomputation t
 same bytes. A few dozen in the quick suite, thousands in the slow one.
 """
 
-import hashlib
+import contextlib
 import json
 import shutil
 from collections import Counter
@@ -23,8 +23,8 @@ from taskspace.runs import Experiment, RunFolder, run_experiment, run_selection
 from taskspace.runs.results import Results
 from tests.helpers import taskspace, zipped
 from tests.runs.test_kills import MSD
+from tests.runs.test_runs_attack import digests
 
-BLOCK_CELLS = 9 * 36 * 2
 EPSILON = 0.4
 
 
@@ -32,27 +32,10 @@ def small():
     return Experiment.from_toml(MSD)
 
 
-def digests(path):
-    return {
-        str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and "figures" not in file.parts
-    }
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A run of four blocks, never changed by a test."""
-    path = tmp_path_factory.mktemp("whole") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taskspace.runs.folder.BLOCK_CELLS", BLOCK_CELLS)
-        run_experiment(small(), path)
-    return path
-
-
-@pytest.fixture
-def few_cells(monkeypatch):
-    monkeypatch.setattr("taskspace.runs.folder.BLOCK_CELLS", BLOCK_CELLS)
+def often(quick, seeds, n, least):
+    """A seed, a number of attacks, and how many are noticed; more in the slow suite."""
+    slow = [pytest.param(seed, n, least, marks=pytest.mark.slow) for seed in seeds]
+    return pytest.mark.parametrize(("seed", "n", "least"), [quick, *slow])
 
 
 # --- mutations --------------------------------------------------------------------
@@ -106,7 +89,8 @@ def results_of(path):
         return None
 
 
-def fuzz_run(finished, folder, seed, n):
+@often((0, 24, 4), range(1, 11), 200, 40)
+def test_damaged_runs(finished, tmp_path, few_cells, seed, n, least):
     """Damage one file of a run, read it, mend it; and count what was noticed."""
     rng = np.random.default_rng(seed)
     asked = ("cover", finished, "--ask", f"regret <= {EPSILON}")
@@ -116,7 +100,7 @@ def fuzz_run(finished, folder, seed, n):
     noticed = 0
     for turn in range(n):
         file = files[int(rng.integers(len(files)))]
-        path = folder / "run"
+        path = tmp_path / "run"
         shutil.copytree(finished, path)
         mine = path / file.relative_to(finished)
         mine.write_bytes(mutated(mine.read_bytes(), rng))
@@ -132,53 +116,35 @@ def fuzz_run(finished, folder, seed, n):
         run_experiment(small(), path)
         assert digests(path) == whole, (seed, turn, file)
         shutil.rmtree(path)
-    return noticed
+    assert noticed > least  # the attack is not in vain
 
 
-def test_damaged_runs(finished, tmp_path, few_cells):
-    assert fuzz_run(finished, tmp_path, 0, 24) > 4  # the attack is not in vain
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 11))
-def test_many_damaged_runs(finished, tmp_path, few_cells, seed):
-    assert fuzz_run(finished, tmp_path, seed, 200) > 40
-
-
-def fuzz_zip(finished, folder, seed, n):
+@often((0, 40, 10), range(1, 6), 400, 100)
+def test_damaged_zips(finished, tmp_path, seed, n, least):
     rng = np.random.default_rng(seed)
-    good = zipped(shutil.copytree(finished, folder / "good"))
+    good = zipped(shutil.copytree(finished, tmp_path / "good"))
     truth = answer(("cover", good, "--ask", f"regret <= {EPSILON}"))
-    data, bad, noticed = good.read_bytes(), folder / "bad.zip", 0
+    data, bad, noticed = good.read_bytes(), tmp_path / "bad.zip", 0
     for turn in range(n):
         bad.write_bytes(mutated(data, rng))
         found = answer(("cover", bad, "--ask", f"regret <= {EPSILON}"))
         assert found in (None, truth), (seed, turn)
         noticed += found is None
-    return noticed
+    assert noticed > least
 
 
-def test_damaged_zips(finished, tmp_path):
-    assert fuzz_zip(finished, tmp_path, 0, 40) > 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 6))
-def test_many_damaged_zips(finished, tmp_path, seed):
-    assert fuzz_zip(finished, tmp_path, seed, 400) > 100
-
-
-def fuzz_cover(finished, folder, seed, n):
+@often((0, 40, 10), range(1, 6), 400, 100)
+def test_damaged_covers(finished, tmp_path, seed, n, least):
     """A saved cover that is verified although it was changed must still be true."""
     rng = np.random.default_rng(seed)
-    good = folder / "cover.json"
+    good = tmp_path / "cover.json"
     done = taskspace("cover", finished, "--ask", f"regret <= {EPSILON}", "--save", good)
     assert done.returncode == 0
     assert taskspace("verify", good, finished).returncode == 0
     sets = Question("regret", epsilon=EPSILON).sets(RunFolder.open(finished).table())
     truth = minimum_cover(sets)
     assert truth.optimal
-    data, bad = good.read_bytes(), folder / "bad.json"
+    data, bad = good.read_bytes(), tmp_path / "bad.json"
     counts = {"refused": 0, "true": 0}
     for turn in range(n):
         bad.write_bytes(mutated(data, rng))
@@ -191,28 +157,15 @@ def fuzz_cover(finished, folder, seed, n):
         counts["true"] += 1
         asked = json.loads(bad.read_text())["question"]
         cover = Cover.load(bad)
-        if (
-            asked["ask"] != f"regret <= {EPSILON}"
-        ):  # another question, to which it is an answer
-            continue
+        if asked["ask"] != f"regret <= {EPSILON}":
+            continue  # it answers another question
         served = sets.union(cover.sources)
         assert served.mean() == cover.coverage, (seed, turn)
         assert cover.size == len(cover.sources)
         assert cover.lower_bound <= truth.size, (seed, turn)
         assert not cover.optimal or cover.size == truth.size, (seed, turn)
-    return counts
-
-
-def test_damaged_covers(finished, tmp_path):
-    counts = fuzz_cover(finished, tmp_path, 0, 40)
-    assert counts["refused"] > 10
+    assert counts["refused"] > least
     assert counts["true"] >= 1  # a changed number of seconds is no lie about the cover
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 6))
-def test_many_damaged_covers(finished, tmp_path, seed):
-    assert fuzz_cover(finished, tmp_path, seed, 400)["refused"] > 100
 
 
 def facts(folder):
@@ -224,10 +177,11 @@ def facts(folder):
     return np.asarray(chosen.policy).tolist(), arrays, said
 
 
-def fuzz_library(finished, folder, seed, n):
+@often((0, 40, 10), range(1, 6), 400, 100)
+def test_damaged_libraries(finished, tmp_path, seed, n, least):
     """A library that loads although a file of it was changed is the same library."""
     rng = np.random.default_rng(seed)
-    good = folder / "library"
+    good = tmp_path / "library"
     asked = ("--ask", f"regret <= {EPSILON}")
     words = ("export", finished, *asked, "--to", good, "--as", "tables")
     assert taskspace(*words).returncode == 0
@@ -237,7 +191,7 @@ def fuzz_library(finished, folder, seed, n):
         f for f in good.rglob("*") if f.is_file() and "tables" not in f.parts
     )
     for turn in range(n):
-        path = folder / "bad"
+        path = tmp_path / "bad"
         shutil.copytree(good, path)
         file = files[int(rng.integers(len(files)))]
         mine = path / file.relative_to(good)
@@ -247,25 +201,7 @@ def fuzz_library(finished, folder, seed, n):
         except InvalidInputError:
             refused += 1
         shutil.rmtree(path)
-    return refused
-
-
-def test_damaged_libraries(finished, tmp_path):
-    assert fuzz_library(finished, tmp_path, 0, 40) > 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 6))
-def test_many_damaged_libraries(finished, tmp_path, seed):
-    assert fuzz_library(finished, tmp_path, seed, 400) > 100
-
-
-@pytest.fixture(scope="module")
-def selected(tmp_path_factory):
-    """A finished selection, never changed by a test."""
-    path = tmp_path_factory.mktemp("selected") / "run"
-    run_selection(small(), path, question=Question("regret", epsilon=EPSILON))
-    return path
+    assert refused > least
 
 
 def gone_on(path):
@@ -276,38 +212,27 @@ def gone_on(path):
     return again
 
 
-def fuzz_selection(selected, folder, seed, n):
+@often((0, 24, 10), range(1, 5), 100, 40)
+def test_damaged_selections(selected, tmp_path, seed, n, least):
     """Damage one file of a selection, read it, go on with it."""
     rng = np.random.default_rng(seed)
     truth = answer(("cover", selected, "--ask", f"regret <= {EPSILON}"))
     files = sorted(f for f in selected.rglob("*") if f.is_file())
     whole = digests(selected)
-    counts = {"refused": 0, "mended": 0}
+    mended = 0
     for turn in range(n):
         file = files[int(rng.integers(len(files)))]
-        path = folder / "run"
+        path = tmp_path / "run"
         shutil.copytree(selected, path)
         mine = path / file.relative_to(selected)
         mine.write_bytes(mutated(mine.read_bytes(), rng))
         found = answer(("cover", path, "--ask", f"regret <= {EPSILON}"))
         assert found in (None, truth), (seed, turn, file)
-        try:
+        with contextlib.suppress(TaskspaceError):
             assert gone_on(path).items() <= whole.items(), (seed, turn, file)
-            counts["mended"] += 1
-        except TaskspaceError:
-            counts["refused"] += 1
+            mended += 1
         shutil.rmtree(path)
-    return counts
-
-
-def test_damaged_selections(selected, tmp_path):
-    assert fuzz_selection(selected, tmp_path, 0, 24)["mended"] > 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 5))
-def test_many_damaged_selections(selected, tmp_path, seed):
-    assert fuzz_selection(selected, tmp_path, seed, 100)["mended"] > 40
+    assert mended > least
 
 
 # --- forgeries: the checksum fits, the content does not ---------------------------
@@ -334,7 +259,7 @@ def disturbed(value, rng):
         (("covers", 0, "method"), ["greedy"]),
         (("covers", 0, "optimal"), "yes"),
         (("curves", 0, "coverage"), "all"),
-        (("home",), [1.0]),
+        (("scores",), [1.0]),
         (("environment_steps",), 1e300),
         (("provenance",), "heard"),
         (("failures",), [1]),
@@ -359,10 +284,11 @@ def test_forged_results_get_a_sentence_and_are_made_again(
     assert digests(path) == digests(finished)
 
 
-def forge_files(finished, folder, seed, n):
+@often((0, 6, 3), range(1, 4), 100, 30)
+def test_forged_files_are_never_a_traceback(finished, tmp_path, seed, n, least):
     """Runs, libraries and covers: checksums that fit, content that does not."""
     rng = np.random.default_rng(seed)
-    library, cover = (folder / name for name in ("good", "c.json"))
+    library, cover = (tmp_path / name for name in ("good", "c.json"))
     asked = ("--ask", f"regret <= {EPSILON}", "--method", "greedy")
     for words in (
         ("export", finished, *asked[:2], "--to", library, "--as", "tables"),
@@ -373,7 +299,7 @@ def forge_files(finished, folder, seed, n):
     facts = read_sealed(finished / "run.json")
     counts = Counter()
     for _ in range(n):
-        bad = folder / "bad"
+        bad = tmp_path / "bad"
         bad.mkdir()
         (bad / "c.json").write_text(
             json.dumps(disturbed(json.loads(cover.read_text()), rng))
@@ -390,25 +316,14 @@ def forge_files(finished, folder, seed, n):
         for words in (
             ("verify", bad / "c.json", finished),
             ("cover", bad / "run", "--ask", f"regret <= {EPSILON}"),
-            ("explore", bad / "run", "--out", folder / "page.html"),
-            ("explore", bad / "library", "--out", folder / "page.html"),
+            ("explore", bad / "run", "--out", tmp_path / "page.html"),
+            ("explore", bad / "library", "--out", tmp_path / "page.html"),
             ("evaluate", bad / "library", "msd-v1", "--contexts", 20),
         ):
             done = taskspace(*words)
             assert done.returncode in (0, 1, 2), words
             counts[words[0], done.returncode] += 1
         shutil.rmtree(bad)
-    return counts
-
-
-def test_forged_files_are_never_a_traceback(finished, tmp_path):
-    counts = forge_files(finished, tmp_path, 0, 6)
-    assert counts["explore", 2] > 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 4))
-def test_many_forged_files(finished, tmp_path, seed):
-    counts = forge_files(finished, tmp_path, seed, 100)
-    assert counts["cover", 2] > 30
-    assert counts["cover", 0] > 0
+    assert counts["explore", 2] > least
+    assert n < 100 or counts["cover", 2] > 30
+    assert n < 100 or counts["cover", 0] > 0

@@ -1,5 +1,7 @@
 """A run whose space grows keeps what was trained, and ends in a fresh run's bytes."""
 
+from contextlib import contextmanager
+
 import pytest
 
 from taskspace.errors import RunStoreError
@@ -9,7 +11,7 @@ from taskspace.runs import folder as folder_module
 from taskspace.systems import CartPole, MassSpringDamper
 from taskspace.trainers import Lqr
 from tests.runs.test_kills import CARTPOLE
-from tests.runs.test_runs import digests
+from tests.runs.test_runs_attack import digests
 
 
 def words(n: int, *more: str) -> list[str]:
@@ -37,30 +39,13 @@ def trained(monkeypatch):
     return seen
 
 
-def test_only_new_contexts_are_trained_and_the_bytes_are_those_of_a_fresh_run(
-    tmp_path, trained
-):
-    run_experiment(square(6), tmp_path / "fresh")
-    every = set(trained)
-    trained.clear()
-    run_experiment(square(4), tmp_path / "grown")
-    old = set(trained)
-    trained.clear()
-    run_experiment(square(6), tmp_path / "grown")
-    assert len(trained) == 36 - 16
-    assert set(trained) == every - old
-    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
-    assert run_experiment(square(6), tmp_path / "grown").reused
-
-
 @pytest.fixture
 def evaluated(monkeypatch):
-    """Cut the table into blocks of five sources, and count evaluated cells."""
+    """Cut the table into blocks of few cells, and count evaluated cells."""
     monkeypatch.setattr("taskspace.runs.folder.BLOCK_CELLS", 200)
     seen: list[int] = []
-    real = MassSpringDamper.measure
 
-    def spy(self, policies, contexts):
+    def spy(self, policies, contexts, real=MassSpringDamper.measure):
         found = real(self, policies, contexts)
         seen.append(found["performance"].size)
         return found
@@ -69,14 +54,53 @@ def evaluated(monkeypatch):
     return seen
 
 
-def test_only_new_cells_are_evaluated(tmp_path, evaluated):
+@contextmanager
+def failing_at(value, monkeypatch):
+    """Let the training at one context fail."""
+
+    def train(self, system, contexts, *, seed, real=Lqr.train):
+        if (contexts[:, :2] == value).all(1).any():
+            raise ArithmeticError(f"at {value}")
+        return real(self, system, contexts, seed=seed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lqr, "train", train)
+        yield
+
+
+class KilledError(BaseException):
+    """Ends a run where it stands, as a kill would."""
+
+
+def _killed(*_, **__):
+    raise KilledError
+
+
+def kill(experiment, path, monkeypatch, at=(execute_module, "_work_off")):
+    """Run an experiment until it comes to some function."""
+    with monkeypatch.context() as patch:
+        patch.setattr(*at, _killed)
+        with pytest.raises(KilledError):
+            run_experiment(experiment, path)
+
+
+def test_only_what_is_new_is_done_and_the_bytes_are_those_of_a_fresh_run(
+    tmp_path, trained, evaluated
+):
     run_experiment(square(6), tmp_path / "fresh")
+    every = set(trained)
     assert sum(evaluated) == 36 * 36 * 2
+    trained.clear()
     run_experiment(square(4), tmp_path / "grown")
+    old = set(trained)
+    trained.clear()
     evaluated.clear()
     run_experiment(square(6), tmp_path / "grown")
+    assert len(trained) == 36 - 16
+    assert set(trained) == every - old
     assert sum(evaluated) == (36 * 36 - 16 * 16) * 2
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
+    assert run_experiment(square(6), tmp_path / "grown").reused
 
 
 def test_further_sources_and_the_same_targets_evaluate_only_those(tmp_path, evaluated):
@@ -90,33 +114,37 @@ def test_further_sources_and_the_same_targets_evaluate_only_those(tmp_path, eval
 
 
 @pytest.mark.parametrize("damaged", ["one", "other", "all"])
-def test_kept_cells_that_are_damaged_are_evaluated_again(
-    tmp_path, evaluated, monkeypatch, damaged
+def test_kept_blocks_that_are_damaged_are_made_again(
+    tmp_path, trained, evaluated, monkeypatch, damaged
 ):
     run_experiment(square(5), tmp_path / "fresh")
     run_experiment(square(4), tmp_path / "grown")
-    with monkeypatch.context() as patch:
-        patch.setattr(execute_module, "_work_off", _killed)
-        with pytest.raises(KilledError):
-            run_experiment(square(5), tmp_path / "grown")
+    kill(square(5), tmp_path / "grown", monkeypatch)
     files = sorted((tmp_path / "grown" / "trainings").iterdir())
     for file in {"one": files[:1], "other": files[1:2], "all": files}[damaged]:
-        file.write_bytes(b"x" * 50)
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 255
+        file.write_bytes(data)
+    trained.clear()
     evaluated.clear()
     run_experiment(square(5), tmp_path / "grown")
     assert (25 * 25 - 16 * 16) * 2 < sum(evaluated) <= 25 * 25 * 2
+    assert damaged != "all" or len(trained) == 25
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
 
 
-def test_cells_survive_a_kill_and_a_second_growth(tmp_path, evaluated, monkeypatch):
+def test_a_kill_and_a_second_growth_lose_nothing_and_nothing_is_taken_back(
+    tmp_path, trained, evaluated, monkeypatch
+):
     run_experiment(square(6), tmp_path / "fresh")
     run_experiment(square(4), tmp_path / "grown")
-    with monkeypatch.context() as patch:
-        patch.setattr(execute_module, "_work_off", _killed)
-        with pytest.raises(KilledError):
-            run_experiment(square(5), tmp_path / "grown")
+    kill(square(5), tmp_path / "grown", monkeypatch)
+    with pytest.raises(RunStoreError, match="none taken away"):
+        run_experiment(square(4), tmp_path / "grown")
+    trained.clear()
     evaluated.clear()
     run_experiment(square(6), tmp_path / "grown")
+    assert len(trained) == 36 - 16
     assert sum(evaluated) == (36 * 36 - 16 * 16) * 2
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
 
@@ -126,23 +154,13 @@ def test_cells_of_a_source_that_had_failed_are_not_kept(
 ):
     run_experiment(square(4), tmp_path / "fresh")
 
-    def fails_at_three(self, system, contexts, *, seed, real=Lqr.train):
-        if (contexts[:, :2] == 3.0).all(1).any():
-            raise ArithmeticError("at three")
-        return real(self, system, contexts, seed=seed)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Lqr, "train", fails_at_three)
+    with failing_at(3.0, monkeypatch):
         partly = run_experiment(square(3), tmp_path / "grown")
     assert len(partly.results.failures) == 1
     evaluated.clear()
     run_experiment(square(4), tmp_path / "grown")
     assert sum(evaluated) == (16 * 16 - 8 * 9) * 2
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
-
-
-class KilledError(BaseException):
-    """Ends a run where it stands, as a kill would."""
 
 
 AT = {
@@ -159,30 +177,10 @@ def test_killed_in_between_nothing_trained_is_lost(tmp_path, trained, monkeypatc
     run_experiment(square(5), tmp_path / "fresh")
     run_experiment(square(3), tmp_path / "grown")
     trained.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(*AT[at], _killed)
-        with pytest.raises(KilledError):
-            run_experiment(square(5), tmp_path / "grown")
+    kill(square(5), tmp_path / "grown", monkeypatch, AT[at])
     run_experiment(square(5), tmp_path / "grown")
     assert len(trained) == 25 - 9
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
-
-
-def test_a_run_killed_while_it_grew_goes_on_and_is_not_taken_back(
-    tmp_path, trained, monkeypatch
-):
-    run_experiment(square(5), tmp_path / "fresh")
-    run_experiment(square(3), tmp_path / "run")
-    with monkeypatch.context() as patch:
-        patch.setattr(execute_module, "_work_off", _killed)
-        with pytest.raises(KilledError):
-            run_experiment(square(5), tmp_path / "run")
-    with pytest.raises(RunStoreError, match="none taken away"):
-        run_experiment(square(3), tmp_path / "run")
-    trained.clear()
-    run_experiment(square(5), tmp_path / "run")
-    assert len(trained) == 25 - 9
-    assert digests(tmp_path / "run") == digests(tmp_path / "fresh")
 
 
 def test_further_targets_need_no_training(tmp_path, trained):
@@ -206,41 +204,14 @@ def test_other_differences_are_refused_untouched(tmp_path, change):
     assert digests(tmp_path / "run") == before
 
 
-def test_what_was_kept_and_is_damaged_is_trained_again(tmp_path, trained, monkeypatch):
-    run_experiment(square(4), tmp_path / "fresh")
-    run_experiment(square(3), tmp_path / "grown")
-    with monkeypatch.context() as patch:
-        patch.setattr(execute_module, "_work_off", _killed)
-        with pytest.raises(KilledError):
-            run_experiment(square(4), tmp_path / "grown")
-    for file in (tmp_path / "grown" / "trainings").iterdir():
-        data = bytearray(file.read_bytes())
-        data[len(data) // 2] ^= 255
-        file.write_bytes(data)
-    trained.clear()
-    run_experiment(square(4), tmp_path / "grown")
-    assert len(trained) == 16
-    assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")
-
-
-def _killed(*_, **__):
-    raise KilledError
-
-
 def test_failures_beside_what_was_kept(tmp_path, trained, monkeypatch):
     run_experiment(square(4), tmp_path / "fresh")
     run_experiment(square(3), tmp_path / "grown")
 
-    def fails_at_four(self, system, contexts, *, seed, real=Lqr.train):
-        if (contexts[:, :2] == 4.0).all(1).any():
-            raise ArithmeticError("at four")
-        return real(self, system, contexts, seed=seed)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Lqr, "train", fails_at_four)
+    with failing_at(4.0, monkeypatch):
         partly = run_experiment(square(4), tmp_path / "grown")
     (failure,) = partly.results.failures
-    assert "at four" in failure["reason"]
+    assert "at 4.0" in failure["reason"]
     assert (failure["context"]["k"], failure["context"]["c"]) == (4.0, 4.0)
     run_experiment(square(4), tmp_path / "grown")
     assert digests(tmp_path / "grown") == digests(tmp_path / "fresh")

@@ -23,19 +23,6 @@ from tests.runs.test_runs_attack import reseal
 DEEP = "[" * 100_000 + "]" * 100_000
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    path = tmp_path_factory.mktemp("whole") / "run"
-    run_experiment(Experiment.from_toml(MSD), path)
-    return path
-
-
-@pytest.fixture
-def copy(finished, tmp_path):
-    shutil.copytree(finished, tmp_path / "run")
-    return tmp_path / "run"
-
-
 def mended(path, whole):
     """Run the experiment again; whether the directory is as it was."""
     run_experiment(Experiment.from_toml(MSD), path)
@@ -50,10 +37,7 @@ def files(path):
 # --- links ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    [".lock", "trainings"],
-)
+@pytest.mark.parametrize("name", [".lock", "trainings"])
 def test_a_link_that_leads_out_of_a_run_is_not_written_through(copy, tmp_path, name):
     outside = tmp_path / "outside"
     if name == ".lock":
@@ -118,13 +102,12 @@ def evil(path, mark):
     (path / "experiment.toml").write_text(text)
 
 
-@pytest.mark.parametrize("left", ["trainings"])
-def test_what_is_left_of_a_run_is_not_a_file_of_ones_own(copy, tmp_path, left):
+def test_what_is_left_of_a_run_is_not_a_file_of_ones_own(copy, tmp_path):
     """A stranger's directory without its facts, whose experiment names code."""
     mark = tmp_path / "executed"
     evil(copy, mark)
     for item in list(copy.iterdir()):
-        if item.name not in ("experiment.toml", left):
+        if item.name not in ("experiment.toml", "trainings"):
             shutil.rmtree(item) if item.is_dir() else item.unlink()
     (tmp_path / "own.toml").symlink_to(copy / "experiment.toml")
     for file in (copy / "experiment.toml", tmp_path / "own.toml"):

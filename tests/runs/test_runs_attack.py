@@ -20,17 +20,17 @@ import pytest
 
 from taskspace._util.files import checksum, read_sealed, write_sealed
 from taskspace.errors import RunStoreError, TaskspaceError
+from taskspace.runs import Experiment, run_experiment
 from taskspace.runs import execute as execute_module
-from taskspace.runs import load_experiment, run_experiment
 from taskspace.runs.info import locked
 from tests.helpers import block_of, refused, taskspace, zipped
+from tests.runs.test_kills import MSD
 
-OPTIONS = ["space.n=6", "trainer.n_policies=2", "cover.n_repeats=4"]
 EVIL = 'id = "subprocess:Popen"\nargs = ["touch", "{mark}"]\n'
 
 
-def small(*more):
-    return load_experiment("msd", [*OPTIONS, *more])
+def small():
+    return Experiment.from_toml(MSD)
 
 
 def digests(path):
@@ -39,22 +39,6 @@ def digests(path):
         for file in sorted(path.rglob("*"))
         if file.is_file() and "figures" not in file.parts
     }
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A run of several blocks, never changed by a test."""
-    path = tmp_path_factory.mktemp("whole") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("taskspace.runs.folder.BLOCK_CELLS", 9 * 36 * 2)
-        run_experiment(small(), path)
-    return path
-
-
-@pytest.fixture
-def copy(finished, tmp_path):
-    shutil.copytree(finished, tmp_path / "run")
-    return tmp_path / "run"
 
 
 def answer_of(path):
@@ -118,7 +102,7 @@ def test_reading_never_runs_what_a_file_names(copy, tmp_path, kind):
     "name", ["../../x", "/tmp/x", "", ".", "..", "a\x1b[31mb", "a\u202eb", "[bold]x"]
 )
 def test_names_that_leave_runs_or_speak_to_terminals_are_refused(name, tmp_path):
-    toml = small().to_toml().replace('name = "msd"', f"name = {json.dumps(name)}")
+    toml = small().to_toml().replace('name = "small"', f"name = {json.dumps(name)}")
     (tmp_path / "e.toml").write_text(toml)
     assert "must be plain text" in refused("run", "e.toml", cwd=tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["e.toml"]
@@ -141,6 +125,7 @@ def damage(file, how, rng):
 
 
 @pytest.mark.parametrize("how", ["flip", "zero", "cut", "empty", "remove"])
+@pytest.mark.usefixtures("few_cells")
 def test_damage_is_noticed_and_mended_to_the_same_bytes(finished, tmp_path, how):
     truth, _ = answer_of(finished)
     whole = digests(finished)
@@ -162,9 +147,7 @@ def test_damage_is_noticed_and_mended_to_the_same_bytes(finished, tmp_path, how)
         if found is None:
             assert "delete" not in sentence.lower()
             assert "Remove the directory" not in sentence
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("taskspace.runs.folder.BLOCK_CELLS", 9 * 36 * 2)
-            run_experiment(small(), path)
+        run_experiment(small(), path)
         assert digests(path) == whole, file
         shutil.rmtree(path)
     assert noticed >= len(files) / 3  # the attack does find what it plants
@@ -183,6 +166,7 @@ def test_verify_lists_all_damage(copy):
 # --- crashes ----------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_cells")
 def test_a_directory_that_was_only_just_made_is_taken_over(tmp_path, finished):
     for leftovers in ((), (".lock",), (".partial-17-results.json",), ("trainings",)):
         path = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
@@ -192,9 +176,7 @@ def test_a_directory_that_was_only_just_made_is_taken_over(tmp_path, finished):
                 (path / name).write_text("")
             else:
                 (path / name).mkdir()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("taskspace.runs.folder.BLOCK_CELLS", 9 * 36 * 2)
-            run_experiment(small(), path)
+        run_experiment(small(), path)
         assert digests(path) == digests(finished)
 
 
@@ -206,9 +188,9 @@ def test_two_writers_do_not_meet(tmp_path):
     assert not (path / ".lock").exists()
 
 
+@pytest.mark.usefixtures("few_cells")
 def test_a_full_disk_keeps_what_is_finished(tmp_path, finished, monkeypatch):
     """Every single write of a run fails once; the next call goes on."""
-    monkeypatch.setattr("taskspace.runs.folder.BLOCK_CELLS", 9 * 36 * 2)
     real, fails_at = os.fsync, 0
     for fails_at in range(200):
         count, path = iter(range(10**6)), tmp_path / str(fails_at)
@@ -240,10 +222,6 @@ def test_no_servable_target_is_an_answer(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "No source serves" in done.stdout
-
-
-def test_infinite_tolerance_is_refused(copy):
-    assert "cannot be read" in refused("cover", copy, "--ask", "regret <= inf")
 
 
 def test_a_failed_training_is_recorded_and_tried_again(tmp_path, monkeypatch):

@@ -23,20 +23,6 @@ from tests.runs.test_runs_attack import reseal
 QUESTION = ts.Question("regret", epsilon=0.4)
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    path = tmp_path_factory.mktemp("whole") / "run"
-    run_experiment(Experiment.from_toml(MSD), path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def selected(tmp_path_factory):
-    path = tmp_path_factory.mktemp("selected") / "run"
-    run_selection(Experiment.from_toml(MSD), path, question=QUESTION)
-    return path
-
-
 def covered(path):
     """The cover that a command prints; None where it refuses in one sentence."""
     done = taskspace("cover", path, "--ask", "regret <= 0.4", "--format", "json")
@@ -241,7 +227,7 @@ def test_a_run_whose_trainer_was_edited_is_noticed(trainer, tmp_path):
 
 
 def test_a_worker_with_another_version_of_the_code_refuses(trainer, tmp_path):
-    planned = trainer(1.0).pinned_code
+    planned = trainer(1.0).for_workers[1]
     assert planned.key
     edited = trainer(1.25)
     assert edited.code_key != planned.key
@@ -249,7 +235,7 @@ def test_a_worker_with_another_version_of_the_code_refuses(trainer, tmp_path):
     with pytest.raises(RunStoreError, match="another version of edited_trainer"):
         do_work(OWN, planned, (), Work(*work))
     # Negative control: the version that it was planned with does the work.
-    same = trainer(1.0).pinned_code
+    same = trainer(1.0).for_workers[1]
     assert same.key == planned.key
     assert do_work(OWN, same, (), Work(*work)).policies.home.shape == (1, 2)
 

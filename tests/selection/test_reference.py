@@ -26,7 +26,8 @@ from tests.helpers import zipped
 
 from .worlds import Copy, Line
 
-NODES = ts.Grid(x0=(0.0, 100.0, 101))
+N = 41
+NODES = ts.Grid(x0=(0.0, N - 1.0, N))
 
 
 class Alone(Line):
@@ -42,48 +43,47 @@ class Alone(Line):
 
 @pytest.fixture(scope="module")
 def needed():
-    """The table of all 101 candidates, of which every one is needed."""
+    """The table of all candidates, of which every one is needed."""
     table = ts.evaluate(Alone(), Copy(), NODES, seed=0).table
-    assert ts.minimum_cover(QUESTION.sets(table)).lower_bound == 101
+    assert ts.minimum_cover(QUESTION.sets(table)).lower_bound == N
     return table
 
 
 QUESTION = ts.Question("regret", epsilon=0.5)
 
 
+def select(**options):
+    return ts.select(Alone(), Copy(), NODES, QUESTION, **options)
+
+
 @pytest.mark.parametrize("selector", ["coverage", "farthest", "random", "uniform"])
 def test_nothing_is_covered_by_the_best_policy_seen(selector, needed):
-    result = ts.select(Alone(), Copy(), NODES, QUESTION, seed=0, selector=selector)
-    assert result.trainings < 101
+    result = select(selector=selector)
+    assert result.trainings < N
     assert result.stop_reason == UNKNOWN
     assert result.coverage is None
     assert json.loads(json.dumps(result.record()["coverage"])) is None
-    assert result.covered_at_least == result.trainings / 101
-    assert len(result.without_reference) == 101 - result.trainings
-    assert result.history[-1]["coverage"] == result.trainings / 101
+    assert result.covered_at_least == result.trainings / N
+    assert len(result.without_reference) == N - result.trainings
+    assert result.history[-1]["coverage"] == result.trainings / N
     assert result.cover.size == result.trainings
     # The same selection beside the truth: what it claims is what is there.
-    beside = ts.select(
-        Alone(), Copy(), NODES, QUESTION, seed=0, selector=selector, full_table=needed
-    )
+    beside = select(selector=selector, full_table=needed)
     assert beside.trainings == result.trainings
     assert beside.coverage == result.covered_at_least < 1
-    assert beside.lower_bound_trainings == 101
+    assert beside.lower_bound_trainings == N
 
 
 def test_a_selection_that_trains_everywhere_has_every_reference(needed):
     """With patience for all candidates it is a run, and says what a run says."""
-    options = {"selector": "farthest", "patience": 200, "full_table": needed}
-    result = ts.select(Alone(), Copy(), NODES, QUESTION, seed=0, **options)
+    result = select(selector="farthest", patience=200, full_table=needed)
     assert result.stop_reason == "covered"
-    assert (result.trainings, result.coverage, result.cover.size) == (101, 1.0, 101)
+    assert (result.trainings, result.coverage, result.cover.size) == (N, 1.0, N)
 
 
 def test_a_stated_reference_makes_coverage_known():
-    result = ts.select(
-        Alone(), Copy(), NODES, QUESTION, seed=0, selector="farthest", reference=1.0
-    )
-    assert (result.trainings, result.coverage) == (101, 1.0)
+    result = select(selector="farthest", reference=1.0)
+    assert (result.trainings, result.coverage) == (N, 1.0)
     assert result.stop_reason == "covered"
 
 
@@ -244,9 +244,9 @@ def test_the_gate_refuses_a_selection_below_the_minimum(needed, monkeypatch):
         self.reference, self.version = self.top(), self.version + 1
 
     monkeypatch.setattr(Ledger, "state_reference", forget)
-    monkeypatch.setattr("taskspace.selection.compare._differs", lambda *_: "")
+    monkeypatch.setattr("taskspace.selection.selecting._differs", lambda *_: "")
     monkeypatch.setattr(
-        "taskspace.selection.compare._referred", lambda table, *_: (table, "")
+        "taskspace.selection.selecting._referred", lambda table, *_: (table, "")
     )
-    with pytest.raises(ContradictionError, match="at least 101 trainings"):
-        ts.select(Alone(), Copy(), NODES, QUESTION, seed=0, full_table=needed)
+    with pytest.raises(ContradictionError, match=f"at least {N} trainings"):
+        select(full_table=needed)

@@ -36,9 +36,8 @@ def test_a_bound_is_claimed_only_where_it_holds(table):
     assert odd.lower_bound_trainings == 1 < odd.fewest.size
     assert "others" in odd.fewest.why_no_bound
     hidden = Line(optimum_known=False)
-    best = ts.select(
-        hidden, Copy(), LINE, QUESTION, seed=0, full_table=table, patience=1
-    )
+    how = {"full_table": table, "patience": 1}
+    best = ts.select(hidden, Copy(), LINE, QUESTION, **how)
     # Both are judged by the reference of the table, so its bound holds for both.
     assert best.reference == "optimum of all candidates"
     assert best.fewest.why_no_bound == ""
@@ -62,9 +61,8 @@ class Short(Line):
 def test_a_stated_reference_bounds_against_it():
     """The table's own reference is the best of the table; the stated one is 1 above."""
     whole = ts.evaluate(Short(), Copy(), LINE, seed=0).table
-    limited = ts.select(
-        Short(), Copy(), LINE, QUESTION, seed=0, reference=0.0, full_table=whole
-    )
+    how = {"reference": 0.0, "full_table": whole}
+    limited = ts.select(Short(), Copy(), LINE, QUESTION, **how)
     assert ts.minimum_cover(QUESTION.sets(whole)).size == 5
     assert limited.lower_bound_trainings == 7 <= limited.trainings  # 3 targets each
 
@@ -74,22 +72,13 @@ def test_a_table_of_something_else_is_refused(table):
         (ts.Grid(x0=(0.0, 20.0, 11)), ts.Grid(x0=(0.0, 20.0, 11)), "targets"),
         (ts.Grid(x0=(0.0, 20.0, 41)), LINE, "candidates"),
     ):
+        how = {"targets": targets, "full_table": table}
         with pytest.raises(InvalidInputError, match=what):
-            ts.select(
-                Line(),
-                Copy(),
-                space,
-                QUESTION,
-                seed=0,
-                targets=targets,
-                full_table=table,
-                budget=0,
-            )
+            ts.select(Line(), Copy(), space, QUESTION, **how)
     # Fewer candidates than the table has are bounded by their own rows.
     some = ts.Grid(x0=(0.0, 20.0, 6))
-    few = ts.select(
-        Line(), Copy(), some, QUESTION, seed=0, targets=LINE, full_table=table
-    )
+    how = {"targets": LINE, "full_table": table}
+    few = ts.select(Line(), Copy(), some, QUESTION, **how)
     assert few.lower_bound_trainings == few.trainings == 6
 
 

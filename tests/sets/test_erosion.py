@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 import taskspace as ts
 from taskspace.errors import TaskspaceError
-from taskspace.measured import ErrorBounds
+from taskspace.measured import ErrorBounds, windows_of
 from taskspace.performance.table import table_from_matrix
-from taskspace.sets.erosion import windows_of
 
 # Whole numbers over 4: no rounding, so that "within" is the same in fractions.
 VALUES = st.lists(st.integers(-40, 40), min_size=1, max_size=6, unique=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import taskspace as ts
+from taskspace.runs import load_experiment, run_experiment
 from taskspace.show.page import build_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -124,6 +125,14 @@ def browser(tmp_path_factory):
     )
     yield Browser(driver, downloads)
     driver.quit()
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "msd"
+    options = ["space.n=5", "trainer.n_policies=2", "cover.n_repeats=2"]
+    run_experiment(load_experiment("msd", options), path)
+    return path
 
 
 @pytest.fixture(scope="session")

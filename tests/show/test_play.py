@@ -5,7 +5,8 @@ import pytest
 
 import taskspace as ts
 from taskspace.policies import LinearGain, Mlp
-from taskspace.show.page import collect
+from taskspace.show.page import build_page, collect
+from taskspace.show.page.html import render
 from taskspace.show.page.play import play, play_part, play_record
 from taskspace.systems import CartPole, Pendulum
 
@@ -65,17 +66,8 @@ def test_an_unstable_loop_stays_a_number():
     assert np.isfinite(shown.states).all()
 
 
-@pytest.mark.parametrize("name", ["msd"])
-def test_the_page_plays(browser, tmp_path, name):
-    from taskspace.runs import load_experiment, run_experiment
-    from taskspace.show.page import build_page
-
-    experiment = load_experiment(
-        name, ["space.n=5", "trainer.n_policies=2", "cover.n_repeats=3"]
-    )
-    path = tmp_path / "run"
-    run_experiment(experiment, path)
-    page = build_page(ts.open(path), time_limit=0.2, n_steps=6)
+def test_the_page_plays(browser, small_run, tmp_path):
+    page = build_page(ts.open(small_run), time_limit=0.2, n_steps=6)
     browser.show(page, tmp_path, "#c=regret.worst&e=0.2&p=7")
     browser.run("document.querySelector('.start-play').click()")
     browser.until("return document.querySelectorAll('canvas.stage').length === 2")
@@ -89,9 +81,6 @@ def test_the_page_plays(browser, tmp_path, name):
 
 
 def test_a_context_that_is_not_served_shows_the_pole_fall(browser, tmp_path):
-    from taskspace.show.page import collect
-    from taskspace.show.page.html import render
-
     system, policies = CartPole(n_episodes=2), balancing(2)
     space = ts.Points(["pole_length"], [0.5, 1.5])
     stack = Mlp(
@@ -115,16 +104,6 @@ def test_a_context_that_is_not_served_shows_the_pole_fall(browser, tmp_path):
     assert "loses least here" in browser.text(".detail")
     assert browser.run("return !!document.querySelector('.start-play')")
     assert browser.errors() == []
-
-
-@pytest.fixture(scope="module")
-def small_run(tmp_path_factory):
-    from taskspace.runs import load_experiment, run_experiment
-
-    path = tmp_path_factory.mktemp("run") / "msd"
-    options = ["space.n=5", "trainer.n_policies=3", "cover.n_repeats=2"]
-    run_experiment(load_experiment("msd", options), path)
-    return path
 
 
 @pytest.mark.parametrize("judge", ["worst", "best"])

@@ -68,12 +68,13 @@ def test_one_axis_has_the_loss_above_and_the_numbers_below():
 
 
 def test_a_schedule_of_three_axes_or_of_others_is_refused():
+    axes = {name: [1.0] for name in "kcm"}
+    found = ts.Schedule.of_gains(axes, np.ones((1, 1, 1, 1, 2)))
     study = study_of(ts.Grid(k=(0.1, 8, 3), c=(0.1, 8, 3), m=(0.5, 2, 3)))
-    found = ts.schedule(study, "regret <= 5", constant_pieces=False)
     with pytest.raises(InvalidInputError, match="one or two axes that vary"):
-        ts.show.schedule(study, found)
+        ts.show.schedule(study, found, "regret <= 5")
     with pytest.raises(InvalidInputError, match="axes of the study"):
-        ts.show.schedule(study_of(ts.Grid(k=(0.1, 8, 3))), found)
+        ts.show.schedule(study_of(ts.Grid(k=(0.1, 8, 3))), found, "regret <= 5")
     table = ts.Schedule.of_gains({"k": [1.0]}, [[[1.0, 1.0]]])
     with pytest.raises(InvalidInputError, match="needs a question"):
         ts.show.schedule(study_of(ts.Grid(k=(0.1, 8, 3))), table)

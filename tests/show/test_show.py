@@ -10,16 +10,10 @@ import pytest
 
 import taskspace as ts
 from taskspace.runs import load_experiment, run_experiment
-from taskspace.show.figures.boxes import boxes_title
-from taskspace.show.figures.coverage import draw_run, run_coverage
-from taskspace.show.figures.map import axes_of, cell_edges
-from taskspace.show.style import (
-    colour,
-    colour_numbers,
-    ink,
-    title_of,
-    touching_sources,
-)
+from taskspace.show.curves import draw_run, run_coverage
+from taskspace.show.maps import axes_of, cell_edges
+from taskspace.show.regions import boxes_title
+from taskspace.show.style import colour, colour_numbers, ink, title_of, touching_sources
 
 
 @pytest.fixture(scope="module")
@@ -29,17 +23,9 @@ def run_path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(run_path):
-    options = ["space.n=9", "cover.n_repeats=7", "trainer.n_policies=2"]
+    options = ["space.n=6", "cover.n_repeats=4", "trainer.n_policies=2"]
     experiment = load_experiment("msd", options)
     return experiment, run_experiment(experiment, run_path).results
-
-
-@pytest.fixture(scope="module")
-def small_run(tmp_path_factory):
-    path = tmp_path_factory.mktemp("run") / "msd"
-    options = ["space.n=6", "cover.n_repeats=2", "trainer.n_policies=1"]
-    run_experiment(load_experiment("msd", options), path)
-    return path
 
 
 def lines_of(axes):
@@ -70,7 +56,7 @@ def test_the_coverage_of_a_run_is_that_of_its_covers(finished):
                     if a.question == question)  # fmt: skip
         assert top[f"proven: at least {bound:g}"][0] == [bound, bound]
         # An oracle trains everything; the others what they select.
-        assert bottom["greedy, of all 162"][0] == [81 * 2]
+        assert bottom["greedy, of all 72"][0] == [36 * 2]
         assert bottom["random"][0] == [2 * n for n in top["random"][0]]
 
 

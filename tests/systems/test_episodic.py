@@ -155,19 +155,6 @@ def test_a_table_holds_the_standard_error_of_its_means():
     assert table.attrs["n_episodes"] == 9
 
 
-def test_standard_error_is_the_spread_of_means():
-    """Means over 40 fresh sets of episodes spread as the standard error says."""
-    policy, row = LinearGain(np.zeros((1, 1, 1, 1))), np.zeros((1, 1))
-    system = Dice(n_episodes=64)
-    sets = [
-        system.returns(policy, row, episodes=fresh_episodes(64, first=64 * i))
-        for i in range(40)
-    ]
-    spread = np.std([one.mean() for one in sets], ddof=1)
-    said = standard_error(system.returns(policy, row)).item()
-    assert 0.65 < spread / said < 1.5  # 40 means know their spread within a quarter
-
-
 @KINDS
 def test_returns_stay_within_their_bounds(system, policies):
     low, high = system.return_bounds(rows(system)).T[:, None, None, :, None]

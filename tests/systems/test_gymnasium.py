@@ -16,7 +16,7 @@ from taskspace.systems import (
     gymnasium_system,
 )
 from taskspace.systems.episodic import FIRST_TRAINING
-from taskspace.systems.gymnasium_axes import READY
+from taskspace.systems.gymnasium import READY
 from taskspace.testing import dead_axes, environment_outcomes
 from taskspace.trainers.sb3 import mlp_from_sb3
 from tests.systems import own
@@ -247,23 +247,6 @@ def test_training_is_judged_on_episodes_of_its_own(monkeypatch):
     assert set(played) == set(range(FIRST_TRAINING, FIRST_TRAINING + 4))
 
 
-def test_training_with_sb3_end_to_end():
-    system = GymnasiumSystem("CartPole-v1", n_episodes=3, horizon=60)
-    trainer = ts.trainers.Sb3(
-        n_policies=1, total_steps=256, evaluate_every=256, n_evaluation_episodes=2,
-        options={"n_steps": 128, "n_epochs": 1},
-    )  # fmt: skip
-    table = ts.evaluate(
-        system, trainer, ts.Grid(pole_length=(0.3, 1.0, 2)), seed=0
-    ).table
-    assert table["performance"].shape == (2, 1, 2)
-    assert (table["performance"].values > 5).all()
-    with pytest.raises(InvalidInputError, match="not JAX"):
-        ts.trainers.Ppo(total_steps=1000).train(
-            system, system.contexts(ts.Grid(pole_length=(0.3, 0.3, 1))), seed=0
-        )
-
-
 def test_policies_with_a_memory_are_reset():
     class Counter:
         def reset(self):
@@ -296,3 +279,5 @@ def test_mistakes_are_named():
     full = np.array([[a.default for a in system.axes]])
     with pytest.raises(InvalidInputError, match="callable"):
         system.performance(PythonPolicies([3.0]), full)
+    with pytest.raises(InvalidInputError, match="not JAX"):
+        ts.trainers.Ppo(total_steps=1000).train(system, full, seed=0)

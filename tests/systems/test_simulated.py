@@ -84,16 +84,6 @@ def test_returns_equal_gymnasium_played_by_act():
             assert abs(steps - expected) <= 0.05 * expected + 1
 
 
-def test_performance_is_the_mean_over_episodes(rng):
-    system = CartPole(horizon=40, n_episodes=7)
-    policies = random_mlp(rng, (1, 3), (4, 8, 2))
-    contexts = system.contexts(Grid(cart_mass=(0.5, 10, 3)))
-    returns = system.returns(policies, contexts)
-    performance = system.performance(policies, contexts)
-    assert performance.dtype == np.float64
-    np.testing.assert_allclose(performance, returns.astype(float).mean(-1))
-
-
 def test_common_random_numbers_and_tiles(rng):
     """An episode is the same whichever policies and targets are played with it."""
     system = CartPole(horizon=100, n_episodes=6)
@@ -105,11 +95,6 @@ def test_common_random_numbers_and_tiles(rng):
     np.testing.assert_array_equal(whole[1:2, :1, 37:44], tile)
     other = CartPole(horizon=100, n_episodes=6, episode_seed=1)
     assert (other.returns(policies[:1], contexts[:4]) != whole[:1, :, :4]).any()
-
-
-def test_more_episodes_keep_the_first_ones():
-    few, many = (episode_keys(jax.random.key(3), jnp.arange(n)) for n in (4, 9))
-    assert (few == many[:4]).all()
 
 
 def test_episodes_are_cut_at_the_horizon():

@@ -17,7 +17,7 @@ from taskspace.policies import (
     TabularPolicy,
 )
 from taskspace.selection import SELECTORS, Selector, selector
-from taskspace.selection.selectors.baselines import Farthest, Random
+from taskspace.selection.baselines import Farthest, Random
 from taskspace.systems import MassSpringDamper, PythonPolicies
 from taskspace.testing import check_policy, check_selector, check_trainer
 from taskspace.trainers import Lqr, Trained

@@ -18,9 +18,8 @@ from taskspace.spaces import Grid
 from taskspace.systems.cartpole import CartPole
 from taskspace.systems.pendulum import Pendulum
 from taskspace.systems.rollouts import network
-from taskspace.trainers import ppo_update as parts
 from taskspace.trainers.base import Region
-from taskspace.trainers.ppo import Ppo
+from taskspace.trainers.ppo import ContextSampler, Ppo, Samples, _Algorithm
 from tests.trainers.probes import Probe, Regulator, Vector
 
 GAMMA = 0.9
@@ -51,27 +50,26 @@ QUICK_COMPILATION = {
 @partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=QUICK_COMPILATION)
 def learned(ppo, system, n_updates, sampler, parameters, key):
     """Parameters after some updates, by the trainer's own functions; reward's unit."""
-    optimiser = parts.make_optimiser(ppo, ppo.n_periods)
-    environments = parts.start(ppo, system, sampler, key)
+    algorithm = _Algorithm(ppo, system)
+    optimiser = algorithm.optimiser(ppo.n_periods)
 
     def update(carry, key):
-        parameters, moments, environments = carry
-        environments, samples = parts.rollout(
-            ppo, system, parameters, environments, sampler, key
+        learner, environments = carry
+        environments, samples = algorithm.rollout(
+            learner[0], environments, sampler, key
         )
-        parameters, moments = parts.learn(
-            ppo, system, optimiser, parameters, moments, samples, key
-        )
-        return (parameters, moments, environments), None
+        learner = algorithm.learn(optimiser, learner, samples, key)
+        return (learner, environments), None
 
-    carry = parameters, optimiser.init(parameters), environments
+    learner = parameters, optimiser.init(parameters)
     keys = jax.random.split(key, n_updates)
-    (parameters, _, environments), _ = lax.scan(update, carry, keys)
+    carry = learner, algorithm.start(sampler, key)
+    ((parameters, _), environments), _ = lax.scan(update, carry, keys)
     return parameters, jnp.sqrt(environments.returns.variance)
 
 
 def sampler_of(*contexts):
-    return parts.ContextSampler.of(Region(contexts))
+    return ContextSampler.of(Region(contexts))
 
 
 def train_parts(ppo, system, context, n_updates=100):
@@ -79,7 +77,7 @@ def train_parts(ppo, system, context, n_updates=100):
 
 
 def train_in_units(ppo, system, context, n_updates):
-    start = parts.initial_parameters(ppo, system, np.random.default_rng(0))
+    start = _Algorithm(ppo, system).initial_parameters(np.random.default_rng(0))
     return learned(
         ppo, system, n_updates, sampler_of(context), start, jax.random.key(0)
     )
@@ -151,17 +149,6 @@ def test_a_regulator_is_learned_with_rewards_of_any_size(scale):
     assert errors[1:-1].max() < 0.15 * P
 
 
-def test_large_rewards_are_the_reason_for_normalising_them():
-    """The negative control of the test above."""
-    ppo = replace(SMALL, initial_log_std=-1.0, learning_rate=3e-3)
-    ppo = replace(ppo, normalise_rewards=False)
-    parameters = train_parts(ppo, Regulator(), [1000.0], 400)
-    x = jnp.linspace(-1, 1, 9)[:, None]
-    value = np.asarray(network(parameters.critic, x))[:, 0] / 1000
-    P, _ = Regulator.solution(GAMMA)
-    assert np.abs(value - value[4] + P * x[:, 0] ** 2)[1:-1].max() > 0.3 * P
-
-
 def plain_advantages(reward, value, value_after, terminated, truncated, gamma, lam):
     result = np.zeros_like(reward)
     for env in range(reward.shape[1]):
@@ -182,20 +169,10 @@ def test_advantages_equal_a_plain_loop(rng, gamma, lam):
     terminated = rng.random((40, 5)) < 0.1
     truncated = (rng.random((40, 5)) < 0.1) & ~terminated
     given = reward, value, after, terminated, truncated
-    found = parts.advantages(*given, gamma=gamma, gae_lambda=lam)
+    ppo = replace(SMALL, gamma=gamma, gae_lambda=lam)
+    found = _Algorithm(ppo, Probe()).advantages(*given)
     expected = plain_advantages(*given, gamma, lam)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_advantages_with_full_lambda_are_returns_minus_values():
-    """λ = 1 in one whole episode: the discounted return minus the value."""
-    reward = jnp.asarray([[1.0], [2.0], [3.0]])
-    value = jnp.asarray([[0.5], [0.5], [0.5]])
-    end = jnp.asarray([[False], [False], [True]])
-    found = parts.advantages(
-        reward, value, value, end, ~end & False, gamma=0.5, gae_lambda=1.0
-    )
-    np.testing.assert_allclose(found[:, 0], [2.75 - 0.5, 3.5 - 0.5, 3.0 - 0.5])
 
 
 def moved(parameters, direction, step):
@@ -207,23 +184,23 @@ def test_gradient_of_the_loss_against_finite_differences(rng, system):
     ppo = replace(SMALL, entropy_coefficient=0.02)
     n = 32
     with jax.enable_x64(True):
-        start = parts.initial_parameters(ppo, system, rng)
+        start = _Algorithm(ppo, system).initial_parameters(rng)
         start = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), start)
         observation = jnp.asarray(rng.normal(size=(n, 1)))
         action = (
             rng.integers(2, size=n) if system.n_actions else rng.normal(size=(n, 1))
         )
         action = jnp.asarray(action)
-        old, _ = parts.distribution(system, start, observation, action)
+        old, _ = _Algorithm(ppo, system).distribution(start, observation, action)
         # Old probabilities that differ put samples on both sides of the clip.
-        samples = parts.Samples(
+        samples = Samples(
             observation,
             action,
             old + 0.3 * jnp.asarray(rng.normal(size=n)),
             jnp.asarray(rng.normal(size=n)),
             jnp.asarray(rng.normal(size=n)),
         )
-        both = jax.value_and_grad(partial(parts.loss, ppo, system))
+        both = jax.value_and_grad(_Algorithm(ppo, system).loss)
         both = jax.jit(both, compiler_options=QUICK_COMPILATION)
         _, gradient = both(start, samples)
         direction = jax.tree.map(
@@ -246,12 +223,12 @@ def test_gradient_of_the_loss_against_finite_differences(rng, system):
 def test_loss_is_the_printed_formula(rng):
     system, n = Probe(), 16
     ppo = replace(SMALL, normalise_advantages=False, entropy_coefficient=0.1)
-    start = parts.initial_parameters(ppo, system, rng)
+    start = _Algorithm(ppo, system).initial_parameters(rng)
     observation = rng.normal(size=(n, 1)).astype(np.float32)
     action = rng.integers(2, size=n)
     old, advantage, target = rng.normal(size=(3, n)).astype(np.float32)
-    found = parts.loss(
-        ppo, system, start, parts.Samples(observation, action, old, advantage, target)
+    found = _Algorithm(ppo, system).loss(
+        start, Samples(observation, action, old, advantage, target)
     )
     logits = np.asarray(network(start.actor, observation))
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
@@ -264,7 +241,7 @@ def test_loss_is_the_printed_formula(rng):
 
 
 def test_initial_weights_are_orthogonal(rng):
-    start = parts.initial_parameters(Ppo(), CartPole(), rng)
+    start = _Algorithm(Ppo(), CartPole()).initial_parameters(rng)
     for layers, head in ((start.actor, 0.01), (start.critic, 1.0)):
         for (weight, bias), scale in zip(layers, (2**0.5, 2**0.5, head), strict=True):
             w = np.asarray(weight, float)
@@ -279,14 +256,16 @@ def test_initial_weights_are_orthogonal(rng):
 def test_statistics_of_observations_and_their_folding(rng):
     observations = rng.normal(size=(300, 4)) * [1, 0.1, 3, 5] + [0, 3, 1, -2]
     observations = observations.astype(np.float32)
-    statistics = parts.start(
-        Ppo(), CartPole(), sampler_of(np.ones(6)), jax.random.key(0)
-    ).observations
+    statistics = (
+        _Algorithm(Ppo(), CartPole())
+        .start(sampler_of(np.ones(6)), jax.random.key(0))
+        .observations
+    )
     for part in (observations[:50], observations[50:210], observations[210:]):
         statistics = statistics.updated(jnp.asarray(part))
     np.testing.assert_allclose(statistics.mean, observations.mean(0), atol=1e-4)
     np.testing.assert_allclose(statistics.variance, observations.var(0), rtol=1e-4)
-    layers = parts.initial_parameters(Ppo(), CartPole(), rng).critic
+    layers = _Algorithm(Ppo(), CartPole()).initial_parameters(rng).critic
     seen = network(layers, statistics.normalise(jnp.asarray(observations)))
     raw = network(statistics.fold(layers), jnp.asarray(observations))
     np.testing.assert_allclose(raw, seen, atol=1e-5)
@@ -298,11 +277,9 @@ def test_statistics_of_observations_and_their_folding(rng):
 def test_rollout_counts_what_it_saw():
     ppo, system = replace(SMALL, normalise_observations=True), CartPole(horizon=20)
     row = sampler_of([axis.default for axis in system.axes])
-    start = parts.initial_parameters(ppo, system, np.random.default_rng(0))
-    environments = parts.start(ppo, system, row, jax.random.key(0))
-    play = jax.jit(
-        partial(parts.rollout, ppo, system), compiler_options=QUICK_COMPILATION
-    )
+    start = _Algorithm(ppo, system).initial_parameters(np.random.default_rng(0))
+    environments = _Algorithm(ppo, system).start(row, jax.random.key(0))
+    play = jax.jit(_Algorithm(ppo, system).rollout, compiler_options=QUICK_COMPILATION)
     raw = []
     for key in jax.random.split(jax.random.key(1), 3):
         before = environments.observations
@@ -317,17 +294,17 @@ def test_rollout_counts_what_it_saw():
 
 
 def test_sampling_follows_the_distribution():
-    start = parts.initial_parameters(SMALL, Probe(), np.random.default_rng(0))
+    start = _Algorithm(SMALL, Probe()).initial_parameters(np.random.default_rng(0))
     weight, bias = start.actor[-1]
     start = start._replace(actor=(*start.actor[:-1], (weight, bias.at[1].add(1.0))))
     n = 20_000
     noise = jax.random.gumbel(jax.random.key(0), (n, 2))
     observation = jnp.ones((n, 1))
-    action = parts.sample(Probe(), start, observation, noise)
+    action = _Algorithm(SMALL, Probe()).sample(start, observation, noise)
     one = float(probability_of_one(start, 1.0)[0])
     # Four standard errors of a proportion.
     assert abs(float(action.mean()) - one) < 4 * np.sqrt(one * (1 - one) / n)
-    logs, entropy = parts.distribution(Probe(), start, observation, action)
+    logs, entropy = _Algorithm(SMALL, Probe()).distribution(start, observation, action)
     np.testing.assert_allclose(-logs.mean(), entropy[0], atol=0.02)
 
 

@@ -1,7 +1,6 @@
 """Regions: one form for every order and unit, points bit by bit, steps to the unit."""
 
 from dataclasses import replace
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +11,8 @@ from hypothesis import strategies as st
 
 from taskspace.errors import InvalidInputError
 from taskspace.systems.cartpole import CartPole
-from taskspace.trainers import ppo_update as parts
 from taskspace.trainers.base import Region
-from taskspace.trainers.ppo import Ppo
+from taskspace.trainers.ppo import ContextSampler, Ppo, _Algorithm
 from tests.trainers.probes import Probe
 from tests.trainers.test_ppo import QUICK_COMPILATION, SMALL, arrays_of
 
@@ -64,16 +62,14 @@ def test_the_order_of_equal_contexts_does_not_matter(seed):
 def test_draws_follow_the_weights(rng):
     region = Region([[0.0], [1.0], [5.0]], [1, 2, 5])
     shares = rng.random(40_000)
-    inside = np.asarray(
-        parts.ContextSampler.of(region).at(jnp.asarray(shares, jnp.float32))
-    )
+    inside = np.asarray(ContextSampler.of(region).at(jnp.asarray(shares, jnp.float32)))
     for drawn in (region.draw(shares), inside):
         found = [(drawn[:, 0] == c).mean() for c in (0.0, 1.0, 5.0)]
         # Four standard errors of a proportion.
         np.testing.assert_allclose(found, [1 / 8, 1 / 4, 5 / 8], atol=0.01)
     many = Region(np.arange(700.0)[:, None])
     ends = jnp.asarray([0.0, 1 - 2**-24], jnp.float32)
-    assert np.asarray(parts.ContextSampler.of(many).at(ends)).ravel().tolist() == [
+    assert np.asarray(ContextSampler.of(many).at(ends)).ravel().tolist() == [
         0.0,
         699.0,
     ]
@@ -82,13 +78,11 @@ def test_draws_follow_the_weights(rng):
 def test_every_episode_of_a_rollout_has_a_context_of_the_region():
     ppo, system = SMALL, Probe()
     rows = [Probe.context("endless", scale) for scale in (0.3, 0.5, 4.0)]
-    sampler = parts.ContextSampler.of(Region(rows, [1, 0, 1]))
-    environments = parts.start(ppo, system, sampler, jax.random.key(0))
+    sampler = ContextSampler.of(Region(rows, [1, 0, 1]))
+    environments = _Algorithm(ppo, system).start(sampler, jax.random.key(0))
     seen = [np.asarray(environments.context)[:, 1]]
-    start = parts.initial_parameters(ppo, system, np.random.default_rng(0))
-    play = jax.jit(
-        partial(parts.rollout, ppo, system), compiler_options=QUICK_COMPILATION
-    )
+    start = _Algorithm(ppo, system).initial_parameters(np.random.default_rng(0))
+    play = jax.jit(_Algorithm(ppo, system).rollout, compiler_options=QUICK_COMPILATION)
     for key in jax.random.split(jax.random.key(1), 3):
         environments, _ = play(start, environments, sampler, key)
         seen.append(np.asarray(environments.context)[:, 1])

@@ -1,11 +1,11 @@
-"""Floats as the decimals that people wrote: exact differences and quotients of them.
+"""Floats as the decimals that people wrote and read.
 
 A float stands for its shortest decimal, the one that `repr` prints: 0.93 − 0.91 is
 0.02, while the difference of the two floats is 0.020000000000000018.
 """
 
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -50,6 +50,24 @@ def percent_text(value: float) -> str:
     """
     text = format(Decimal(repr(float(value))).scaleb(2), "f")
     return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+def round_to_side(value: float, *, up: bool, digits: int = 3) -> str:
+    """Return a bound with few digits that still holds.
+
+    Args:
+        value: a number; one that is not finite stays as it is.
+        up: whether the true number may be below what is said (an upper bound), or
+            above it.
+        digits: how many are kept.
+
+    Examples:
+        >>> round_to_side(0.31165, up=False), round_to_side(0.31165, up=True)
+        ('0.311', '0.312')
+    """
+    side = ROUND_CEILING if up else ROUND_FLOOR
+    exact = Context(prec=digits, rounding=side).create_decimal_from_float(value)
+    return f"{float(exact):.{digits}g}"
 
 
 def fraction_of(value: float) -> Fraction:

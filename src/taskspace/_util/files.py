@@ -14,14 +14,15 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 import numpy as np
 
-from taskspace._util import memory
-from taskspace._util.words import data_size
-from taskspace.errors import DamagedFileError, InvalidInputError
+from taskspace.errors import DamagedFileError, InvalidInputError, OutOfMemoryError
 
 T = TypeVar("T")
 
 PARTIAL = ".partial-"
 """How the names of files begin that are still being written."""
+
+UNKNOWN = 2**33
+"""What is taken for the memory of a machine that does not say."""
 
 
 @contextmanager
@@ -164,49 +165,42 @@ def read_sealed(path: Path, kind: Any = Any) -> Any:
         ) from error
 
 
-def append_sealed(path: Path, *contents: Any) -> None:
-    """Add lines to a file, each with its own checksum, and have them on the disk.
+def append_sealed(path: Path, content: Any) -> None:
+    """Add a line with its own checksum to a file, and have it on the disk.
 
     Args:
         path: the file; made if it is not there.
-        contents: one per line, see `seal`.
+        content: see `seal`.
     """
     is_new = not path.exists()
     with path.open("ab") as file:
-        file.write("".join(map(seal, contents)).encode())
+        file.write(seal(content).encode())
         file.flush()
         os.fsync(file.fileno())
     if is_new:
         _sync_directory(path.parent)
 
 
-def read_sealed_lines(
-    path: Path, kind: Any, *, until_damage: bool = False
-) -> tuple[list[Any], list[str]]:
-    """Return the records of a sealed log, and what is damaged in it.
+def read_sealed_lines(path: Path, kind: Any) -> tuple[list[Any], list[str]]:
+    """Return the records of a sealed log up to the first damage, and what is damaged.
 
     A last line that a kill cut short counts as not written.
 
     Args:
         path: the file.
         kind: the type of a line.
-        until_damage: leave out everything behind a damaged line, not only that line.
     """
-    records, wrong = [], []
+    records = []
     try:
-        lines = path.read_bytes().splitlines(keepends=True)
+        for line in path.read_bytes().splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                record = unseal(line.decode(), kind)
+                records.append(record)
+    except (ValueError, RecursionError) as error:
+        return records, [f"line {len(records) + 1} of {path} is damaged: {error}"]
     except OSError as error:
-        return [], [f"{path} cannot be read: {error.strerror or error}"]
-    if lines and not lines[-1].endswith(b"\n"):
-        lines.pop()
-    for number, line in enumerate(lines, start=1):
-        try:
-            records.append(unseal(line.decode(), kind))
-        except (ValueError, RecursionError) as error:
-            wrong.append(f"line {number} of {path} is damaged: {error}")
-            if until_damage:
-                break
-    return records, wrong
+        return records, [f"{path} cannot be read: {error.strerror or error}"]
+    return records, []
 
 
 def plain(
@@ -291,24 +285,49 @@ def _decoded(kind: Any, value: Any) -> Any:
     return array.astype(dtype).reshape(-1)
 
 
-def memory_limit() -> int:
-    """Return the bytes that the numbers of one file may take: half of the memory."""
-    return memory.available() // 2
+# --- memory -------------------------------------------------------------------------
 
 
-def check_bytes(n_bytes: int, origin: str) -> None:
-    """Refuse a file that would take more than the limit.
+def data_size(n_bytes: float) -> str:
+    """Bytes in the unit that suits them.
 
     Args:
-        n_bytes: what it declares.
-        origin: what to call the file.
+        n_bytes: a number of bytes, `>= 0`.
+    """
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:.3g} {unit}"
+    return f"{n_bytes / 1e3:.3g} kB"
+
+
+def available_memory() -> int:
+    """Return the bytes of memory that the machine has."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return UNKNOWN
+
+
+def memory_limit() -> int:
+    """Return the bytes that anything may take: half of the memory."""
+    return available_memory() // 2
+
+
+def check_memory(
+    n_bytes: int, what: str, advice: str = "Take fewer sources or targets."
+) -> None:
+    """Refuse what would take more than half of the memory.
+
+    Args:
+        n_bytes: what it takes.
+        what: what to call it, the subject of a sentence.
+        advice: what to do instead.
     """
     limit = memory_limit()
     if n_bytes > limit:
-        raise InvalidInputError(
-            f"The numbers of one file must fit into half of the memory "
-            f"({data_size(limit)}), but {origin} declares {data_size(n_bytes)}. Is the "
-            "file damaged? Otherwise split it by targets."
+        raise OutOfMemoryError(
+            f"{what} must fit into half of the memory ({data_size(limit)}), but need "
+            f"{data_size(n_bytes)}. {advice}"
         )
 
 
@@ -319,7 +338,8 @@ def check_cells(n_cells: int, origin: str) -> None:
         n_cells: how many it declares.
         origin: what to call the file.
     """
-    check_bytes(8 * n_cells, origin)
+    advice = "Is the file damaged? Otherwise split it by targets."
+    check_memory(8 * n_cells, f"The numbers of {origin}", advice)
 
 
 def check_file(path: Path, factor: int = 1) -> None:
@@ -331,7 +351,7 @@ def check_file(path: Path, factor: int = 1) -> None:
     """
     if not path.is_file():
         raise InvalidInputError(f"Cannot read {path}: there is no such file.")
-    check_bytes(factor * path.stat().st_size, str(path))
+    check_cells(factor * path.stat().st_size // 8, str(path))
 
 
 def _sync_directory(folder: Path) -> None:

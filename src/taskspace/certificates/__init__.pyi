@@ -1,9 +1,5 @@
 # The names of the package; __init__.py loads them when they are first used.
 
-from .balls import check_balls as check_balls
-from .balls import inner_radius as inner_radius
-from .balls import outer_radius as outer_radius
-from .balls import volume_bounds as volume_bounds
 from .boxes.check import ContinuumCover as ContinuumCover
 from .boxes.check import box_edges as box_edges
 from .boxes.check import certify_cover as certify_cover
@@ -25,14 +21,16 @@ from .draws import share_bound as share_bound
 from .fresh import BettingTests as BettingTests
 from .fresh import FreshCheck as FreshCheck
 from .fresh import check_on_fresh_episodes as check_on_fresh_episodes
-from .lipschitz import margin_rule as margin_rule
+from .paper import LossRates as LossRates
+from .paper import check_balls as check_balls
+from .paper import inner_radius as inner_radius
+from .paper import loss_rates as loss_rates
+from .paper import outer_radius as outer_radius
+from .paper import rate_bounds as rate_bounds
+from .paper import volume_bounds as volume_bounds
 from .pilot import Pilot as Pilot
 from .pilot import least_assignment as least_assignment
 from .pilot import play_pilot as play_pilot
-from .rates import LossRates as LossRates
-from .rates import loss_rates as loss_rates
-from .rates import rate_bounds as rate_bounds
-from .smoothness import compare_covers as compare_covers
 from .smoothness import model_smoothness as model_smoothness
 from .smoothness import performance_smoothness as performance_smoothness
 from .smoothness import smoothness_certificate as smoothness_certificate
@@ -40,3 +38,4 @@ from .statements import Bound as Bound
 from .statements import Certificate as Certificate
 from .statements import check_consistent as check_consistent
 from .statements import claim as claim
+from .table import margin_rule as margin_rule

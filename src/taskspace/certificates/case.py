@@ -13,12 +13,11 @@ from taskspace._util.clock import Clock
 from taskspace.certificates.boxes.enclosures import Enclosure, find_enclosure
 from taskspace.certificates.boxes.search import SLACKS, counted_cover
 from taskspace.cover import Cover, settle_ties
-from taskspace.cover.thresholds import Losses, Thresholds
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.sets import TargetSets
+from taskspace.sets import TargetSets, join, pack
 from taskspace.spaces import Grid, Points
 from taskspace.systems.base import Provenance
 
@@ -35,7 +34,6 @@ class Case:
     Args:
         clock: of the whole command.
         found: what certifiers leave for those after them and for the result.
-        rate_check: how the given Lipschitz constants were compared with the table.
     """
 
     study: Study
@@ -52,7 +50,6 @@ class Case:
     progress: Progress = silent
     clock: Clock = field(default_factory=Clock)
     found: dict[str, Any] = field(default_factory=dict)
-    rate_check: str = ""
 
     def __post_init__(self):
         check_confidence(self.confidence)
@@ -89,10 +86,13 @@ class Case:
         if self.study.n_sources * self.study.n_targets > MAX_PAIRS:
             return [self.question.sets(self.table)]
         epsilon = self.question.epsilon
-        epsilons = np.array([epsilon, *(epsilon - t * abs(epsilon) for t in SLACKS)])
-        made = Thresholds(Losses(self.table, self.question), epsilons)
-        places = range(len(epsilons))
-        return [made.at(k, places[k + 1 :]) for k in places]
+        epsilons = [epsilon, *(epsilon - t * abs(epsilon) for t in SLACKS)]
+        blocks = [
+            [pack(block <= e) for e in epsilons]
+            for _, block in self.question.blocks(self.table)
+        ]
+        n_targets = self.study.n_targets
+        return [join(parts, n_targets) for parts in zip(*blocks, strict=True)]
 
     @cached_property
     def cover(self) -> Cover:

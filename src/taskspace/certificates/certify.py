@@ -9,17 +9,15 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from taskspace._util.clock import Clock
-from taskspace.certificates.balls import Balls, certify_geometry
 from taskspace.certificates.boxes.check import ContinuumCover
 from taskspace.certificates.boxes.continuum import certify_continuum
 from taskspace.certificates.boxes.enclosures import Enclosure
 from taskspace.certificates.case import Case
 from taskspace.certificates.draws import certify_share
 from taskspace.certificates.fresh import FreshCheck, certify_fresh
-from taskspace.certificates.lipschitz import check_given_rates
-from taskspace.certificates.rates import LossRates
+from taskspace.certificates.paper import certify_geometry
 from taskspace.certificates.statements import Certificate, check_consistent
-from taskspace.certificates.table import certify_bounds, certify_grid
+from taskspace.certificates.table import certify_grid, check_given_rates
 from taskspace.cover import Cover
 from taskspace.cover.cover import html_view
 from taskspace.performance.study import Study, as_study
@@ -37,8 +35,6 @@ class CertifyResult:
         seconds: wall-clock time.
         cover: minimum cover of the table's targets, of least worst loss; or what the
             selection that was given serves of them. None for a schedule.
-        rates: loss rates of every source, if they could be had.
-        balls: inner and outer radii, if the criterion is the signed one.
         continuum: a cover of the whole box, if the system has bounds over boxes.
         fresh: what fresh episodes say of the cover, if the system is played in
             episodes.
@@ -48,8 +44,6 @@ class CertifyResult:
     certificates: tuple[Certificate, ...]
     seconds: float
     cover: Cover | None = None
-    rates: LossRates | None = None
-    balls: Balls | None = None
     continuum: ContinuumCover | None = None
     fresh: FreshCheck | None = None
 
@@ -79,7 +73,6 @@ Certifier = Callable[[Case], list[Certificate]]
 
 CERTIFIERS: dict[str, Certifier] = {
     "grid cover": certify_grid,
-    "cover bounds": certify_bounds,
     "loss rates": certify_geometry,
     "continuum": certify_continuum,
     "fresh episodes": certify_fresh,

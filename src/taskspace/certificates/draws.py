@@ -85,22 +85,20 @@ def law_of(distribution: Any, space: Space) -> Law:
             rows = distribution.rvs(size=n, random_state=rng)
             return np.reshape(rows, (n, len(names)))
 
-    elif distribution == "uniform":
-        words, contents = "uniformly from the box", [distribution, low, high]
-
-        def sample(n: int, rng: np.random.Generator) -> Array:
-            return low + rng.random((n, len(names))) * (high - low)
-
-    elif distribution == "loguniform":
-        if not (low > 0).all():
+    elif distribution in ("uniform", "loguniform"):
+        is_log = distribution == "loguniform"
+        if is_log and not (low > 0).all():
             raise InvalidInputError(
                 "The distribution 'loguniform' needs contexts above 0, but the box "
                 f"begins at {low.tolist()}."
             )
-        words, contents = "log-uniformly from the box", [distribution, low, high]
+        words = f"{'log-' if is_log else ''}uniformly from the box"
+        contents = [distribution, low, high]
 
         def sample(n: int, rng: np.random.Generator) -> Array:
             share = rng.random((n, len(names)))
+            if not is_log:
+                return low + share * (high - low)
             rows = np.exp(np.log(low) + share * (np.log(high) - np.log(low)))
             return np.clip(rows, low, high)
 
@@ -160,13 +158,10 @@ def certify_share(case: Case) -> list[Certificate]:
         for source in np.unique(chosen[chosen >= 0]).tolist():
             places = np.flatnonzero(chosen == source)
             own = policies[source : source + 1], system.contexts(sources)[[source]]
-            served[places] = np.logical_and.reduce(
-                [
-                    _meets(
-                        demand, system, *own, contexts[places], seed, before + places
-                    )
-                    for demand in question.demands
-                ]
+            where = contexts[places], seed, before + places
+            served[places] = np.all(
+                [_meets(demand, system, *own, *where) for demand in question.demands],
+                axis=0,
             )
         return served
 

@@ -2,8 +2,7 @@ r"""Model smoothness against performance smoothness, for tabular families.
 
 Proposition 2 of the paper: where the start distribution is fixed, γ < 1 and rewards
 are bounded, $L_{perf}(\Pi) \le L_{model} = \frac{L_r}{1 - \gamma} + \frac{\gamma L_p
-R_{max}}{(1 - \gamma)^2}$. How many more policies the model asks for than performance
-does is `compare_covers`.
+R_{max}}{(1 - \gamma)^2}$.
 """
 
 from typing import NamedTuple
@@ -11,15 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from taskspace._util.arrays import Array
-from taskspace.certificates.balls import SHRINK
 from taskspace.certificates.statements import Certificate
-from taskspace.cover import Cover, minimum_cover
 from taskspace.errors import InvalidInputError
-from taskspace.performance import evaluate_policies
 from taskspace.policies import Policy
-from taskspace.questions import Question
-from taskspace.sets import TargetSets, pack
-from taskspace.spaces import Points
 from taskspace.systems.tabular import TabularFamily
 
 
@@ -57,9 +50,9 @@ def model_smoothness(family: TabularFamily) -> ModelSmoothness:
             f"bound performance, but in {family.name!r} it differs by up to "
             f"{abs(start - start[0]).max():g}."
         )
+    rewards = np.asarray(family.rewards)
     kernel = _lipschitz(family, np.asarray(family.transitions), norm_last=True)
-    reward = _lipschitz(family, np.asarray(family.rewards), norm_last=False)
-    reward_max = float(abs(np.asarray(family.rewards)).max())
+    reward, reward_max = _lipschitz(family, rewards), float(abs(rewards).max())
     if family.discount is not None:
         gamma = family.discount
         model = reward / (1 - gamma) + gamma * kernel * reward_max / (1 - gamma) ** 2
@@ -80,10 +73,12 @@ def performance_smoothness(family: TabularFamily, policies: Policy) -> float:
     """
     contexts = np.asarray(family.values)[:, None]
     performance = family.performance(policies, contexts)
-    return _lipschitz(family, np.moveaxis(performance, -1, 0), norm_last=False)
+    return _lipschitz(family, np.moveaxis(performance, -1, 0))
 
 
-def _lipschitz(family: TabularFamily, array: Array, *, norm_last: bool) -> float:
+def _lipschitz(
+    family: TabularFamily, array: Array, *, norm_last: bool = False
+) -> float:
     """Return the largest change per unit of theta; on a line neighbours suffice."""
     values = np.asarray(family.values)
     order = np.argsort(values)
@@ -107,61 +102,15 @@ def smoothness_certificate(family: TabularFamily, policies: Policy) -> Certifica
     except InvalidInputError as error:
         values = {"l_perf": measured}
         return Certificate("model smoothness", False, "vacuous", str(error), values)
+    values = {
+        "l_perf": measured,
+        "l_model": model.model,
+        "l_p": model.kernel,
+        "l_r": model.reward,
+        "r_max": model.reward_max,
+        "ratio": model.model / measured if measured > 0 else np.inf,
+    }
     # 1e-9 of the bound is far above what solving for J loses to rounding.
-    slack = 1e-9 * model.model
-    return Certificate(
-        "model smoothness",
-        measured <= model.model + slack,
-        "proof",
-        f"Start fixed, rewards bounded: L_perf <= L_model = {model.formula}.",
-        {
-            "l_perf": measured,
-            "l_model": model.model,
-            "l_p": model.kernel,
-            "l_r": model.reward,
-            "r_max": model.reward_max,
-            "ratio": model.model / measured if measured > 0 else np.inf,
-        },
-    )
-
-
-def model_sets(family: TabularFamily, epsilon: float) -> TargetSets:
-    """Return tolerance sets that the model alone allows: balls of radius ε / L_model.
-
-    As Cover-Rmax would choose them. Each lies inside the signed tolerance set of any
-    policies.
-
-    Args:
-        family: the tasks; its values are sources and targets.
-        epsilon: tolerance of the signed criterion.
-    """
-    Question("signed", epsilon=epsilon)  # refuses a tolerance without meaning
-    model = model_smoothness(family).model
-    values = np.asarray(family.values)
-    distance = abs(values[:, None] - values[None, :])
-    return pack(distance * model <= epsilon * SHRINK if model > 0 else distance >= 0)
-
-
-def compare_covers(
-    family: TabularFamily,
-    policies: Policy,
-    epsilon: float,
-    *,
-    time_limit: float = 10.0,
-) -> tuple[Cover, Cover]:
-    """Return the smallest cover that the model asks for, and that performance asks for.
-
-    Args:
-        family: the tasks; its values are sources and targets.
-        policies: a stack, one row a value of the family.
-        epsilon: tolerance of the signed criterion.
-        time_limit: processor seconds for each cover.
-    """
-    by_model = model_sets(family, epsilon)
-    space = Points(["theta"], np.asarray(family.values))
-    table = evaluate_policies(family, policies, space, sources=space).table
-    by_performance = Question("signed", epsilon=epsilon).sets(table)
-    return (
-        minimum_cover(by_model, time_limit=time_limit),
-        minimum_cover(by_performance, time_limit=time_limit),
-    )
+    holds = measured <= model.model * (1 + 1e-9)
+    why = f"Start fixed, rewards bounded: L_perf <= L_model = {model.formula}."
+    return Certificate("model smoothness", holds, "proof", why, values)

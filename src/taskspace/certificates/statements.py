@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 
 import xarray as xr
 
+from taskspace._util.decimals import round_to_side
 from taskspace._util.files import plain
-from taskspace._util.words import round_to_side
 from taskspace.errors import ContradictionError, UnknownNameError
 from taskspace.questions import Question
 from taskspace.systems.base import PROVENANCE_WORDS, Provenance, System

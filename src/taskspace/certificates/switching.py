@@ -31,7 +31,7 @@ from scipy.linalg import solve_continuous_lyapunov, solve_discrete_lyapunov
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace._util.words import round_to_side
+from taskspace._util.decimals import round_to_side
 from taskspace.certificates.boxes.enclosures import Boxes
 from taskspace.certificates.boxes.linear import (
     BoxProgram,

@@ -13,11 +13,11 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from taskspace import __version__
-from taskspace.cli.output import shown
 from taskspace.cli.signals import Interrupted, leave, signal_behind, signals_heard
 from taskspace.errors import InvalidInputError, MissingExtraError, TaskspaceError
 
@@ -56,6 +56,7 @@ FORMER_OPTIONS = {
     "--targets": '--read \'targets=["a", "b"]\'',
     "--ignore": '--read \'ignore=["a", "b"]\'',
     "--missing": "--read 'missing=\"not served\"'",
+    "--figures": "--plot FILE",
     "--header": "--read 'header=false'",
     "--row-names": "--read 'row_names=false'",
     "--long": '--read \'long=["source", "target", "value"]\'',
@@ -125,7 +126,7 @@ class _Commands(TyperGroup):
             pretty_exceptions_enable=False,
             rich_markup_mode="rich",
         )
-        examples = "\n\n".join(["[bold]Examples[/bold]", *map(shown, module.EXAMPLES)])
+        examples = "\n\n".join(["[bold]Examples[/bold]", *map(escape, module.EXAMPLES)])
         declare = one.command(
             cmd_name, cls=_Command, rich_help_panel=purpose, epilog=examples
         )
@@ -182,7 +183,9 @@ def main() -> None:
                 leave(128 + number)
             if (sentence := _sentence(error)) is None:
                 raise
-            errors.print(f"[bold red]Error:[/bold red] {shown(sentence)}")
+            from taskspace.cli.output import shown  # help needs none of its imports
+
+            errors.print("[bold red]Error:[/bold red]", escape(shown(sentence)))
             sys.exit(2)
 
 

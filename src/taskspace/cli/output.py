@@ -1,11 +1,10 @@
-"""What every command shares: output formats, progress, and how errors look."""
+"""What every command prints: its answer and its progress; which files it may write."""
 
 import json
-import math
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,7 +14,6 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -25,7 +23,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.progress import Progress as Bars
-from rich.table import Table
 
 from taskspace._util.clock import compilations_told
 from taskspace._util.files import plain
@@ -43,79 +40,19 @@ class Format(StrEnum):
 LOG_SECONDS = 30.0
 """How often a command says where it is, in a file or a pipe."""
 
-console = Console(emoji=False, highlight=False)
-progress_console = Console(stderr=True, emoji=False)
+progress_console = Console(stderr=True, emoji=False, markup=False, highlight=False)
 
 
 def shown(value: object) -> str:
-    """Show a user's text as it is: no markup, no control or direction characters.
+    """Return a user's text as it is, without control or direction characters.
 
     Args:
-        value: a name or a path.
+        value: a name, a path, or a sentence with some.
     """
-    text = str(value)
-    if not text.isprintable():
-        text = "".join(
-            c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
-        )
-    return escape(text)
-
-
-def show_text(text: str) -> None:
-    """Print the words of a result, line by line, with a user's text as it is.
-
-    Args:
-        text: `str(result)`.
-    """
-    for line in text.splitlines():
-        console.print(shown(line), soft_wrap=line.startswith("Next: "))
-
-
-def show_notes(notes: Iterable[str]) -> None:
-    """Print what a person should know before any number.
-
-    Args:
-        notes: sentences.
-    """
-    for note in notes:
-        console.print(f"Note: {shown(note)}")
-
-
-def show_result(result: object, notes: Iterable[str] = ()) -> None:
-    """Print a result as its class writes it, with no markup and no control characters.
-
-    Args:
-        result: what a command found.
-        notes: sentences about its data.
-    """
-    for line in str(result).split("\n"):
-        console.print(shown(line), soft_wrap=True)
-    show_notes(notes)
-
-
-def show_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    title: str = "",
-    texts: Collection[str] | None = None,
-) -> None:
-    """Print a table, with its numbers on the right.
-
-    Args:
-        columns: names of the columns.
-        rows: the cells.
-        title: what stands above it.
-        texts: the columns that hold texts; the first one if left out.
-    """
-    view = Table(title=title or None, title_justify="left")
-    for name in columns:
-        is_text = name in (columns[:1] if texts is None else texts)
-        justify = "left" if is_text else "right"
-        view.add_column(name, justify=justify, no_wrap=not is_text)
-    for row in rows:
-        view.add_row(*row)
-    console.print(view)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode()
+        for c in str(value)
+    )
 
 
 @dataclass(frozen=True)
@@ -123,13 +60,15 @@ class Answer:
     """What a command found, for programs and for people.
 
     Args:
-        record: returns anything that `plain` can turn into JSON.
-        show: prints it in words.
+        record: plain values, or an object whose `to_dict` returns them.
+        text: what is printed for people; `str` of it, line by line.
+        notes: sentences that a person should know, printed last.
         code: exit code of the command.
     """
 
-    record: Callable[[], Any]
-    show: Callable[[], None]
+    record: Any
+    text: object
+    notes: Iterable[str] = ()
     code: int = 0
 
     def give(self, output: Format) -> None:
@@ -139,52 +78,15 @@ class Answer:
             output: which of both.
         """
         if output == Format.JSON:
-            print(json.dumps(plain(self.record()), allow_nan=False))
+            record = self.record
+            values = record.to_dict() if hasattr(record, "to_dict") else record
+            print(json.dumps(plain(values), allow_nan=False))
         else:
-            self.show()
+            lines = str(self.text).split("\n")
+            for line in [*lines, *(f"Note: {note}" for note in self.notes)]:
+                print(shown(line))
         if self.code:
-            raise typer.Exit(int(self.code))
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """Return a number for a table; a dash where there is none.
-
-    Args:
-        value: the number.
-        digits: how many that count.
-    """
-    if value is None or math.isnan(value):
-        return "–"
-    return f"{value:.{digits}g}"
-
-
-def percent(share: float, digits: int = 4) -> str:
-    """Return a share as percent.
-
-    Args:
-        share: from 0 to 1.
-        digits: how many that count.
-    """
-    return f"{100 * share:.{digits}g} %"
-
-
-def first_few(words: Sequence[str], most: int = 5) -> str:
-    """Return the first few of some words, with dots where there are more.
-
-    Args:
-        words: all of them.
-        most: how many to name.
-    """
-    return ", ".join(words[:most]) + (", ..." if len(words) > most else "")
-
-
-def warn(text: str) -> None:
-    """Print what a person must not miss.
-
-    Args:
-        text: may have markup.
-    """
-    console.print(f"[red]![/red] {text}")
+            raise typer.Exit(self.code)
 
 
 def writable(path: Path | None) -> None:
@@ -284,7 +186,6 @@ def stage_progress() -> Iterator[Progress]:
             progress_console.print(
                 f"{stage} {done:g}/{total:g}, {spent} passed, ETA {ahead} {note}",
                 markup=False,
-                highlight=False,
                 soft_wrap=True,
             )
 

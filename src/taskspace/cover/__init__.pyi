@@ -5,11 +5,11 @@ from .baselines import uniform_cover as uniform_cover
 from .baselines import uniform_grids as uniform_grids
 from .cover import Cover as Cover
 from .cover import PriceProof as PriceProof
-from .curve import CoverageCurve as CoverageCurve
-from .curve import coverage_curve as coverage_curve
 from .greedy import greedy_cover as greedy_cover
 from .local import local_cover as local_cover
 from .methods import METHODS as METHODS
+from .methods import CoverageCurve as CoverageCurve
+from .methods import coverage_curve as coverage_curve
 from .methods import find_cover as find_cover
 from .minimum import minimum_cover as minimum_cover
 from .part import least_mean as least_mean

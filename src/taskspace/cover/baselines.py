@@ -1,4 +1,4 @@
-"""What people do without a cover method: sub-grids, and sources at random."""
+"""Baselines without a search: uniform sub-grids, and sources at random."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,6 @@ from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.questions import Question
 from taskspace.sets import TargetSets
-from taskspace.spaces import subgrid_indices
 
 
 def _uniform_curve(
@@ -88,7 +87,11 @@ def uniform_grids(
     longest = max(shape)
     for resolution in range(1, longest + 1):
         counts = [-(-n * resolution // longest) for n in shape]
-        yield subgrid_indices(shape, counts).astype(np.int64)
+        kept = [
+            (2 * np.arange(count) + 1) * n // (2 * count)
+            for n, count in zip(shape, counts, strict=True)
+        ]
+        yield np.ravel_multi_index(np.ix_(*kept), shape).ravel().astype(np.int64)
 
 
 def _random_curve(

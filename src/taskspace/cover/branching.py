@@ -32,7 +32,7 @@ _ROOT_STEPS, _NODE_STEPS = 400, 120
 _ROOT_ROUNDS = 12
 _LEAST_PART = 0.02  # of the gap that a round must close for another one
 FREE, IN, OUT = 0, 1, 2
-"""What is decided about a source."""
+"""The states of a source in a node."""
 
 CostOf = Callable[[NDArray[np.int64]], "Exact | None"]
 """Cost of a selection without rounding, None for one that does not serve enough."""
@@ -160,7 +160,7 @@ class Branching:
         heapq.heappush(self._heap, (node.bound, self._count, node))
 
     def _bound(self, node: _Node, clock: Clock, is_root: bool) -> bool:
-        """Raise the bound of a node; whether that closes it."""
+        """Raise the bound of a node; return True if the node is closed."""
         scale = Fraction(2) ** self.problem.shift
         value = -np.inf
         for _ in range(_ROOT_ROUNDS if is_root else 1):
@@ -191,7 +191,7 @@ class Branching:
         return False
 
     def _keep(self, node: _Node) -> None:
-        """Take the prices of a node in integers, if they prove more than before."""
+        """Keep integer prices of a node if they prove more than the ones before."""
         problem = self.problem
         units = np.minimum(problem.units(node.prices), problem.cap_units)
         loads = self._loads(units)
@@ -210,7 +210,7 @@ class Branching:
         return _add_loads(offsets, members, self.problem.loss_units, units, loads)
 
     def _decide(self, node: _Node) -> bool:
-        """Decide what the prices of a node decide; whether nothing is left of it."""
+        """Fix sources by reduced cost; return True if the node is closed."""
         problem, goal = self.problem, self._goal
         total, loads = int(node.units.sum()), self._loads(node.units)
         while goal is not None:
@@ -236,7 +236,7 @@ class Branching:
         return self._cost_of(able) is None  # all of them together serve too little
 
     def _split(self, node: _Node) -> None:
-        """Decide the source about which the subproblems agreed least."""
+        """Branch on the source about which the subproblems agreed least."""
         free = np.flatnonzero(node.state == FREE)
         assert node.average is not None
         source = int(free[np.argmin(np.abs(node.average[free] - 0.5))])

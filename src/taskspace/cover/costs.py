@@ -37,15 +37,13 @@ class Costs:
     """Costs of the sources of one problem, and their scale.
 
     Args:
-        given: the costs as given.
         values: the costs in `unit`s. Integers with an exact sum where `is_whole`;
-            else exactly `given / unit`.
-        unit: `values * unit <= given`, with equality except where multiples of a
-            unit that is no float were recognised: there to a few roundings.
+            else exactly the given costs over `unit`.
+        unit: `values * unit` are at most the given costs. They are equal, but for a
+            few roundings where multiples of a unit that is no float were recognised.
         is_whole: whether all values are integers, so that bounds may be rounded up.
     """
 
-    given: NDArray[np.float64]
     values: NDArray[np.float64]
     unit: Fraction
     is_whole: bool
@@ -76,10 +74,10 @@ def scale_costs(costs: ArrayLike | None, n_sources: int) -> Costs:
     """
     if costs is None:
         ones = np.ones(n_sources)
-        return Costs(ones, ones, Fraction(1), True)
+        return Costs(ones, Fraction(1), True)
     values = _checked(costs, n_sources)
     if n_sources == 0:
-        return Costs(values, values, Fraction(1), True)
+        return Costs(values, Fraction(1), True)
     # Small integers first: floats of few costs are all multiples of their last bit.
     multiples = (
         whole_multiples(values, _SMALL_SUM)
@@ -87,10 +85,10 @@ def scale_costs(costs: ArrayLike | None, n_sources: int) -> Costs:
         or whole_multiples(values)
     )
     if multiples is not None:
-        return Costs(values, *multiples, True)
+        return Costs(*multiples, True)
     exponent = math.frexp(float(values.max()))[1]
     scale = Fraction(2) ** exponent
-    return Costs(values, np.ldexp(values, -exponent), scale, False)
+    return Costs(np.ldexp(values, -exponent), scale, False)
 
 
 def whole_multiples(

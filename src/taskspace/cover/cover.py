@@ -12,15 +12,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util.decimals import round_to_side
 from taskspace._util.files import plain, read_record
-from taskspace._util.words import round_to_side
 from taskspace.cover.costs import integer_array
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import source_space
 from taskspace.questions import Question
 from taskspace.sets import LossRow, TargetSets
-from taskspace.spaces import Grid
 from taskspace.systems.base import PROVENANCE_WORDS
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ N_SHOWN = 12
 # What follows from the study. A saved cover does not hold it: verify cannot check it.
 _LEFT = (
     "worst_regret", "worst_loss", "provenance", "without_reference", "reference",
-    "contexts", "names", "sizes", "subgrid", "standard_error", "unmet",
+    "contexts", "names", "sizes", "standard_error", "unmet",
     "unserved_names", "weight_coverage", "notes",
 )  # fmt: skip
 
@@ -172,7 +171,6 @@ class Cover:
         names: name of each selected source, where sources have names.
         sizes: mean, its standard error, least and most sources over repeats, for
             `random`.
-        subgrid: points on each axis, for `uniform`; at the middles of equal cells.
         standard_error: largest standard error of the scores at the targets that are
             served, where the table has some.
         unmet: of several demands, how many of the targets that no source serves fail
@@ -214,7 +212,6 @@ class Cover:
     contexts: list[dict[str, float]] | None = None
     names: list[str] | None = None
     sizes: Mapping[str, int | float | None] | None = None
-    subgrid: list[int] | None = None
     standard_error: float | None = None
     unmet: dict[str, int] | None = None
     unserved_names: list[str] | None = None
@@ -249,12 +246,9 @@ class Cover:
         error = None
         if errors is not None and not np.isnan(errors).all():
             error = float(np.nanmax(errors))
-        unmet = subgrid = None
+        unmet = None
         if question.also and len(self.uncoverable):
             unmet = unmet_targets(question, study, self.uncoverable)
-        if self.method == "uniform" and isinstance(space, Grid):
-            places = np.unravel_index(self.sources, space.shape)
-            subgrid = [len(np.unique(place)) for place in places]
         found = replace(
             self,
             worst_regret=worst(question.as_regret()),
@@ -265,7 +259,6 @@ class Cover:
             contexts=None if space is None else [space.context(s) for s in chosen],
             names=None if names is None else [names[s] for s in chosen],
             sizes=sizes,
-            subgrid=subgrid,
             standard_error=error,
             unmet=unmet,
         )
@@ -289,7 +282,7 @@ class Cover:
 
     @property
     def scope(self) -> str:
-        """What must be said beside "proven": nothing for exact numbers."""
+        """What "proven" is limited to, in words; empty for exact numbers."""
         return "" if self.question is None else PROVENANCE_WORDS[self.provenance].scope
 
     @property
@@ -395,7 +388,7 @@ class Cover:
 
     @property
     def claim(self) -> str:
-        """What is known of the cover beside its size."""
+        """What is proven of the cover, in words."""
         scope = f" {self.scope}" if self.scope else ""
         if self.mean_loss is not None:
             mean = f"mean loss {self.mean_loss:.6g}"

@@ -16,7 +16,6 @@ so if no cover is cheaper than R after rounding, none is cheaper before.
 
 import heapq
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -26,9 +25,9 @@ from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
 from taskspace.cover.costs import Exact, total_cost, whole_multiples
-from taskspace.cover.prices import PriceBound, cost_units, polished_bound, run_loads
+from taskspace.cover.lp import interruptible, solve_lp
+from taskspace.cover.prices import polished_bound, useful_sources
 from taskspace.cover.reductions import Core, reduce_problem
-from taskspace.cover.solvers import interruptible, solve_lp
 from taskspace.sets import TargetSets
 
 # An exact solver gains nothing in minutes beyond this many (source, target) pairs.
@@ -40,8 +39,6 @@ _MAX_ROUNDS = 40  # reference covers that are tried
 _MAX_FEW = 63  # sources that fit into the bits of an integer
 _NODES, _FEW_NODES = 100, 2_000_000  # nodes per unit of work
 _NODES_PER_SECOND = 4e6  # of few sources, so that a time limit ends them
-
-OnBound = Callable[[Exact], bool]
 
 
 class BranchResult(NamedTuple):
@@ -64,7 +61,7 @@ def solve_exact(
     *,
     clock: Clock,
     work: float,
-    on_bound: OnBound = lambda bound: False,
+    goal: Exact,
 ) -> BranchResult:
     """Find the cheapest cover of all targets; some source must serve each.
 
@@ -73,17 +70,15 @@ def solve_exact(
         costs: cost of each source.
         clock: whose time limit counts.
         work: nodes to look at, in hundreds.
-        on_bound: called with each better lower bound; True stops the search.
+        goal: a lower bound of this cost is enough.
     """
     if sets.n_targets == 0:
         return BranchResult(np.zeros(0, np.int64), 0, True)
     whole = whole_multiples(costs, _WHOLE_SUM)
     if whole is None:
-        return _solve_rounded(sets, costs, clock, work, on_bound)
+        return _solve_rounded(sets, costs, clock, work, goal)
     units, unit = whole
-    found = _solve_whole(
-        sets, units, clock, work, None, lambda bound: on_bound(bound * unit)
-    )
+    found = _solve_whole(sets, units, clock, work, None, goal / unit)
     return found._replace(bound=found.bound * unit)
 
 
@@ -93,7 +88,7 @@ def _solve_whole(
     clock: Clock,
     work: float,
     start: NDArray[np.int64] | None,
-    on_bound: OnBound,
+    goal: Exact,
 ) -> BranchResult:
     """Find the cheapest cover where costs are integers."""
     if sets.n_sources <= _MAX_FEW:
@@ -104,7 +99,7 @@ def _solve_whole(
         start = chosen
     nodes = int(_NODES * work)
     return branch_and_bound(
-        sets, units, clock=clock, start=start, max_nodes=nodes, on_bound=on_bound
+        sets, units, clock=clock, start=start, max_nodes=nodes, goal=goal
     )
 
 
@@ -113,26 +108,22 @@ def _solve_rounded(
     costs: NDArray[np.float64],
     clock: Clock,
     work: float,
-    on_bound: OnBound,
+    goal: Exact,
 ) -> BranchResult:
     """Costs that are no multiples of one unit: see the top of this file."""
     shift = _ROUNDED_SUM.bit_length() - 2 - math.ceil(math.log2(costs.sum()))
     scaled = np.ldexp(costs, shift)
     unit = 1 / Fraction(2) ** shift
     best, best_cost = None, Fraction(total_cost(costs, np.arange(len(costs)))) + 1
-    lower, anchor, goal = Fraction(0), Fraction(0), 0
+    lower, anchor, rounded = Fraction(0), Fraction(0), 0
     units, is_closed = np.floor(scaled), True
     for _ in range(_MAX_ROUNDS):
         if units.min() == 0:  # prices say nothing of sources that cost nothing
             break
-
-        def in_true_costs(bound: Exact, anchor=anchor, goal=goal) -> Fraction:
-            return anchor + (bound - goal) * unit
-
-        found = _solve_whole(
-            sets, units, clock, work, best, lambda b: on_bound(in_true_costs(b))
-        )
-        lower, is_closed = max(lower, in_true_costs(found.bound)), found.is_closed
+        enough = (goal - anchor) / unit + rounded
+        found = _solve_whole(sets, units, clock, work, best, enough)
+        lower = max(lower, anchor + (found.bound - rounded) * unit)
+        is_closed = found.is_closed
         if found.sources is None:
             break
         cost = Fraction(total_cost(costs, found.sources))
@@ -143,7 +134,7 @@ def _solve_rounded(
             break
         units = np.floor(scaled)
         units[best] = np.ceil(scaled[best])
-        goal, anchor = int(units[best].sum()), best_cost
+        rounded, anchor = int(units[best].sum()), best_cost
     return BranchResult(best, min(lower, best_cost), is_closed)
 
 
@@ -239,7 +230,7 @@ def branch_and_bound(
     clock: Clock,
     max_nodes: int,
     start: NDArray[np.int64] | None = None,
-    on_bound: OnBound = lambda bound: False,
+    goal: Exact | None = None,
 ) -> BranchResult:
     """Minimum cover with integer costs, the least bound first.
 
@@ -249,7 +240,7 @@ def branch_and_bound(
         clock: whose time limit counts.
         max_nodes: nodes to look at.
         start: a cover to begin with.
-        on_bound: called with each better lower bound; True stops the search.
+        goal: a lower bound that is enough; None for the best one.
     """
     root = Core.of(sets, costs)
     best, best_cost = None, int(costs.sum()) + 1
@@ -262,7 +253,7 @@ def branch_and_bound(
             return BranchResult(best, best_cost, True)
         if node.bound > bound:
             bound = node.bound
-            if on_bound(bound):
+            if goal is not None and bound >= goal:
                 heapq.heappush(heap, node)
                 break
         if not node.core.sets.coverable.all():
@@ -274,18 +265,20 @@ def branch_and_bound(
             if spent < best_cost:
                 best, best_cost = np.array(sorted(taken), np.int64), spent
             continue
-        solved = _solve_lp(core, clock)
+        solved = solve_lp(core.sets, core.costs / core.costs.min(), clock, "highs-ds")
         if solved is None:  # out of time, or a failure of the LP solver
             heapq.heappush(heap, node)
             break
-        x, prices = solved
+        x = solved[0]
+        prices = polished_bound(core.sets, core.costs, solved[1], "lp")
         rounded = np.append(taken, core.sources[_round_up(core, x)]).astype(np.int64)
         if int(costs[rounded].sum()) < best_cost:
             best, best_cost = np.sort(rounded), int(costs[rounded].sum())
         if spent + int(prices.value) >= best_cost:
             continue
         low = max(node.bound, spent + int(prices.value))
-        useful = _useful(core, prices, best_cost - 1 - spent)
+        most = best_cost - 1 - spent
+        useful = useful_sources(core.sets, core.costs, prices, most)
         core, x = core.keep(useful), x[useful]
         if not core.sets.coverable.all():
             continue
@@ -304,18 +297,6 @@ def branch_and_bound(
     return BranchResult(best, bound, bound >= best_cost)
 
 
-def _solve_lp(
-    core: Core, clock: Clock
-) -> tuple[NDArray[np.float64], PriceBound] | None:
-    """Return a solution of the covering LP, and the bound that its prices prove."""
-    costs = core.costs / core.costs.min()
-    solved = solve_lp(core.sets, costs, clock, "highs-ds")
-    if solved is None:
-        return None
-    x, prices = solved
-    return x, polished_bound(core.sets, core.costs, prices, "lp")
-
-
 def _round_up(core: Core, x: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return a cover by sources in descending order of x that serve something new."""
     unserved = np.ones(core.sets.n_targets, bool)
@@ -328,10 +309,3 @@ def _round_up(core: Core, x: NDArray[np.float64]) -> NDArray[np.int64]:
             if not unserved.any():
                 break
     return np.array(chosen, np.int64)
-
-
-def _useful(core: Core, prices: PriceBound, most: int) -> NDArray[np.bool_]:
-    """Return sources that a cover of cost `<= most` may hold; see `minimum`."""
-    reduced = cost_units(core.costs, prices.shift) - run_loads(core.sets, prices.units)
-    room = math.floor(most * Fraction(2) ** prices.shift) - int(prices.units.sum())
-    return reduced <= room

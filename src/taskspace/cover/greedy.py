@@ -27,8 +27,7 @@ from taskspace.cover.problem import CoverProblem
 from taskspace.cover.registry import cover_method
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.sets import TargetSets
-from taskspace.sets.target_sets import popcount
+from taskspace.sets import TargetSets, popcount
 
 # Above this many (source, target) pairs the better bounds take longer than greedy.
 _MAX_QUICK_PAIRS = 1_000_000

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.solvers import cover_matrix
+from taskspace.cover.lp import cover_matrix
 from taskspace.sets import TargetSets
 
 _ROOM = 60  # bits that sums of prices may take
@@ -223,16 +223,6 @@ def begin_greedily(problem: Location) -> NDArray[np.int64]:
         problem: with a budget.
     """
     return _grow(*problem.by_source, problem.caps, problem.budget)
-
-
-def most_wanted(wanted: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
-    """Return the sources that were wanted most, as many as the budget.
-
-    Args:
-        wanted: how much each source is wanted.
-        budget: how many.
-    """
-    return np.argsort(-wanted, kind="stable")[:budget]
 
 
 def swapped(

@@ -9,8 +9,6 @@ ends the search. So a search that closes in time gives the same answer on any ma
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,20 +18,19 @@ from taskspace.cover.costs import Exact, has_whole_costs, total_cost
 from taskspace.cover.cover import Cover
 from taskspace.cover.exact import MAX_EXACT_PAIRS, solve_exact
 from taskspace.cover.local import LocalSearch, greedy_instead, is_too_large
+from taskspace.cover.lp import PrimalDual, search_milp
 from taskspace.cover.part import budget_cover, share_cover
 from taskspace.cover.prices import (
     PriceBound,
-    cost_units,
     join_prices,
     polished_bound,
     quick_bound,
     run_loads,
+    useful_sources,
 )
-from taskspace.cover.primal_dual import PrimalDual
 from taskspace.cover.problem import CoverProblem
 from taskspace.cover.reductions import Core, Reduced, components, reduce_problem
 from taskspace.cover.registry import cover_method
-from taskspace.cover.solvers import search_milp
 from taskspace.cover.verify import verify_cover
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
@@ -215,36 +212,24 @@ class CoreSearch:
         self.lower, self.kind = self.prices.value, self.prices.kind
         self.local = LocalSearch(core.sets, core.costs, seed=seed)
         self.dual = PrimalDual(core.sets, core.costs)
-        self._found: tuple[Exact | float, NDArray[np.int64]] = (
-            math.inf,
-            np.zeros(0, np.int64),
-        )
+        self.best = self.local.best  # indices into the core
+        self.best_cost = total_cost(core.costs, self.best)
 
-    def _best(self) -> tuple[Exact | float, NDArray[np.int64]]:
-        """Cost of the best cover, without rounding, and its sources."""
-        sources = self.local.best
-        cost = total_cost(self.core.costs, sources)
-        return (cost, sources) if cost <= self._found[0] else self._found
-
-    @property
-    def best(self) -> NDArray[np.int64]:
-        """Sources of the best cover, as indices into the core."""
-        return self._best()[1]
-
-    @property
-    def best_cost(self) -> Any:
-        """Cost of the best cover, without rounding."""
-        return self._best()[0]
-
-    def offer(self, sources: NDArray[np.int64]) -> None:
-        """Take a cover if it is the best.
+    def offer(self, sources: NDArray[np.int64], *, is_local: bool = False) -> None:
+        """Take a cover if it is the best; one of the local search also if it is equal.
 
         Args:
             sources: the cover, as indices into the core.
+            is_local: whether the local search found it.
         """
         cost = total_cost(self.core.costs, sources)
-        if cost < self._found[0]:
-            self._found = cost, sources
+        if cost < self.best_cost or (is_local and cost == self.best_cost):
+            self.best, self.best_cost = sources, cost
+
+    def _swap(self, clock: Clock, n_steps: int) -> None:
+        """Continue the local search."""
+        self.local.run(clock, max_steps=n_steps, target=float(self.lower))
+        self.offer(self.local.best, is_local=True)
 
     @property
     def is_solved(self) -> bool:
@@ -272,18 +257,13 @@ class CoreSearch:
         # Steps are cheap on small cores: make more of them there.
         steps = max(_FIRST_STEPS, min(10_000, _CHEAP_PAIRS * 500 // self._n_pairs))
         tell("local search")
-        if k and self._n_pairs <= _CHEAP_PAIRS:
-            self._begin_again(k)
-        self.local.run(clock, max_steps=steps << k, target=float(self.lower))
+        if k and self._n_pairs <= _CHEAP_PAIRS:  # leave where it is stuck
+            sets, costs = self.core.sets, self.core.costs
+            self.local = LocalSearch(sets, costs, seed=self.seed + k)
+        self._swap(clock, steps << k)
         if not self.is_solved and not self._is_lp_done():
             tell("lower bounds")
             self._raise_bound(clock, _FIRST_ITERATIONS << k)
-
-    def _begin_again(self, k: int) -> None:
-        """Leave the local search where it is stuck and begin another one."""
-        self.offer(self.local.best)
-        sets, costs = self.core.sets, self.core.costs
-        self.local = LocalSearch(sets, costs, seed=self.seed + k)
 
     def _is_lp_done(self) -> bool:
         """Whether even the exact LP value could not raise the bound.
@@ -312,25 +292,18 @@ class CoreSearch:
         sets, costs = self.core.sets, self.core.costs
         return polished_bound(sets, costs, self.dual.prices, "primal-dual")
 
-    def useful_sources(self) -> NDArray[np.bool_]:
-        """Return sources that a cover better than the best so far may hold.
-
-        With feasible prices y, a cover that holds source s costs at least
-        sum(y) + c_s - load_s; if that is no improvement, s is not needed.
-        """
-        _, _, units, shift = self._polished()
-        sets, costs = self.core.sets, self.core.costs
-        reduced_cost = cost_units(costs, shift) - run_loads(sets, units)
+    def _useful_sources(self) -> NDArray[np.bool_]:
+        """Return sources that a cover better than the best so far may hold."""
         goal = self.best_cost - 1 if self.is_whole else self.best_cost
-        room = math.floor(goal * Fraction(2) ** shift) - int(units.sum())
-        return reduced_cost <= room
+        sets, costs = self.core.sets, self.core.costs
+        return useful_sources(sets, costs, self._polished(), goal)
 
     def _solve_exactly(self, k: int, clock: Clock, tell) -> None:
         growth = _GROWTH**k
-        useful = self.useful_sources()
+        useful = self._useful_sources()
         if useful.sum() > _MANY_SOURCES * self.core.sets.n_targets:
             self._search_promising(growth, clock, tell)
-            useful = self.useful_sources()
+            useful = self._useful_sources()
         rest = self.core.keep(useful)
         if not rest.sets.coverable.all():
             self.claim(self.best_cost)
@@ -341,25 +314,15 @@ class CoreSearch:
         if self.is_solved or clock.left <= 0:
             return
         tell("local search")
-        steps = _BESIDE_STEPS * growth
-        self.local.run(clock, max_steps=steps, target=float(self.lower))
+        self._swap(clock, _BESIDE_STEPS * growth)
 
     def _solve(self, reduced: Reduced, growth: int, clock: Clock, tell) -> None:
         """Search exactly through what no better cover can do without."""
         tell("exact search")
         incumbent, sets = self.best_cost, reduced.core.sets
-
-        def on_bound(bound: Exact) -> bool:
-            self.claim(min(bound + reduced.spent, incumbent))
-            tell("exact search")
-            return self.is_solved
-
+        goal = incumbent - reduced.spent
         answer = solve_exact(
-            sets,
-            reduced.core.costs,
-            clock=clock,
-            work=growth,
-            on_bound=on_bound,
+            sets, reduced.core.costs, clock=clock, work=growth, goal=goal
         )
         if answer.sources is not None and sets.union(answer.sources).all():
             self.offer(self.core.places(reduced.selection(answer.sources)))

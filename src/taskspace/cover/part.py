@@ -20,7 +20,6 @@ from taskspace.cover.greedy import greedy_sources
 from taskspace.cover.location import (
     begin_greedily,
     maximum_coverage,
-    most_wanted,
     swapped,
 )
 from taskspace.cover.location import least_mean as mean_problem
@@ -129,7 +128,7 @@ def _coverage_search(
     search = Branching(
         problem,
         lambda sources: asked.servable - asked.served(sources),
-        lambda wanted: most_wanted(wanted, problem.budget),
+        lambda wanted: np.argsort(-wanted, kind="stable")[: problem.budget],
         enough,
     )
     search.offer(_NONE)
@@ -296,7 +295,7 @@ def _mean_search(
         return _exact_sum(best, weights)
 
     def rounded(wanted: NDArray[np.float64]) -> NDArray[np.int64]:
-        sources = most_wanted(wanted, room)
+        sources = np.argsort(-wanted, kind="stable")[:room]
         is_small = len(problem.lists.members) <= _MAX_ROUNDED
         return swapped(problem, sources, Clock()) if is_small else sources
 

@@ -27,14 +27,14 @@ from taskspace.cover.costs import (
     scale_costs,
 )
 from taskspace.cover.cover import PriceProof
-from taskspace.cover.primal_dual import PrimalDual
-from taskspace.cover.solvers import solve_lp
+from taskspace.cover.lp import PrimalDual, solve_lp
 from taskspace.errors import UnknownNameError
-from taskspace.sets import TargetSets
-from taskspace.sets.target_sets import multiply_runs
+from taskspace.sets import TargetSets, multiply_runs
 
-# Above this many (source, target) pairs no loop over pairs is made for a finer unit.
-_MAX_PAIRS = 200_000_000
+# Above this many (source, target) pairs only bounds that look at runs are tried.
+MAX_PAIRS = 200_000_000
+# The LP by an interior-point method takes minutes beyond this many pairs.
+MAX_LP_PAIRS = 2_000_000
 _MAX_PREFIXES = 64  # of a selection that are tried for a bound on its coverage
 _TOP = 2.0**61  # no sum of prices exceeds it, nor does a rounded cost
 
@@ -56,60 +56,83 @@ class PriceBound(NamedTuple):
 
 
 def certified_bound(
-    sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64], kind: str
+    sets: TargetSets,
+    costs: NDArray[np.float64],
+    prices: NDArray[np.float64],
+    kind: str,
+    order: NDArray[np.int64] | None = None,
 ) -> PriceBound:
     """Return the lower bound that prices prove, after scaling them to feasibility.
 
+    It is rounded up to an integer where all costs are integers.
+
     Args:
         sets: the targets that each source serves.
-        costs: cost of each source.
+        costs: cost of each source, scaled.
         prices: any numbers `>= 0`, one for each target; their scale does not matter.
         kind: the name of the bound.
+        order: targets whose prices are then raised, in this order, as far as there is
+            room; None raises none.
     """
-    units, shift = certified_prices(sets, costs, prices)
-    return PriceBound(price_total(units, shift, costs), kind, units, shift)
-
-
-def price_total(
-    units: NDArray[np.int64], shift: int, costs: NDArray[np.float64]
-) -> Exact:
-    """Bound of feasible prices `units / 2**shift`, without rounding.
-
-    Rounded up to an integer where all costs are integers.
-
-    Args:
-        units: feasible prices in units of `2**-shift`.
-        shift: of the unit.
-        costs: cost of each source, scaled.
-    """
+    units, shift = _certified_prices(sets, costs, prices)
+    if order is not None:
+        slack = cost_units(costs, shift) - run_loads(sets, units)
+        units = _ascend(*sets.inverse.arrays, slack, units.copy(), order)
     total = int(units.sum()) / Fraction(2) ** shift
-    return math.ceil(total) if has_whole_costs(costs) else total
+    value = math.ceil(total) if has_whole_costs(costs) else total
+    return PriceBound(value, kind, units, shift)
 
 
-def certified_prices(
-    sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], int]:
-    """Feasible integer prices in units of `2**-shift`, and the shift.
+def polished_bound(
+    sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64], kind: str
+) -> PriceBound:
+    """Return the bound of prices, raised for targets of the fewest sources first.
 
     Args:
         sets: the targets that each source serves.
         costs: cost of each source, scaled.
         prices: numbers `>= 0`, one for each target; their scale does not matter.
+        kind: the name of the bound.
     """
-    runs = sets
+    order = np.argsort(sets.inverse.sizes, kind="stable")
+    return certified_bound(sets, costs, prices, kind, order)
+
+
+def useful_sources(
+    sets: TargetSets, costs: NDArray[np.float64], bound: PriceBound, most: Exact
+) -> NDArray[np.bool_]:
+    """Return the sources that a cover of cost `<= most` may hold.
+
+    With feasible prices y, a cover that holds source s costs at least
+    sum(y) + c_s − load_s.
+
+    Args:
+        sets: the targets that each source serves.
+        costs: cost of each source, scaled.
+        bound: the prices.
+        most: the cost.
+    """
+    reduced = cost_units(costs, bound.shift) - run_loads(sets, bound.units)
+    room = math.floor(most * Fraction(2) ** bound.shift) - int(bound.units.sum())
+    return reduced <= room
+
+
+def _certified_prices(
+    sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], int]:
+    """Return feasible integer prices in units of `2**-shift`, and the shift."""
     limits = _price_limits(sets, costs)
     shift = _price_shift(limits, costs)
     capacity = cost_units(costs, shift)
     prices = np.where(sets.coverable, np.maximum(np.nan_to_num(prices), 0.0), 0.0)
-    loads = run_loads(runs, prices)
-    peak = float(np.max(loads / costs, initial=0.0))
+    peak = float(np.max(run_loads(sets, prices) / costs, initial=0.0))
     if peak <= 0:
         return np.zeros(sets.n_targets, np.int64), shift
     # Neither division nor float loads are exact, hence the loop below.
     units = cost_units(np.minimum(prices / peak, limits), shift)
     units[sets.union(np.flatnonzero(capacity == 0))] = 0
     while True:
-        loads = run_loads(runs, units)
+        loads = run_loads(sets, units)
         if not (loads > capacity).any():
             return units, shift
         excess = float(np.max(loads / np.maximum(capacity, 1)))
@@ -119,12 +142,11 @@ def certified_prices(
 
 def _price_limits(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the cost of the cheapest source of each target, which limits its price."""
-    runs = sets
     if not len(costs):
         return np.zeros(sets.n_targets)
-    if (costs == costs[0]).all() or int(runs.sizes.sum()) > _MAX_PAIRS:
+    if (costs == costs[0]).all() or int(sets.sizes.sum()) > MAX_PAIRS:
         return np.full(sets.n_targets, float(costs.max()))
-    limits = _cheapest(*runs.arrays, costs, np.full(sets.n_targets, np.inf))
+    limits = _cheapest(*sets.arrays, costs, np.full(sets.n_targets, np.inf))
     return np.where(np.isinf(limits), 0.0, limits)
 
 
@@ -358,12 +380,6 @@ def _cheapest(offsets, starts, stops, costs, cheapest):
 # `primal-dual`, `lp`.
 
 
-# Beyond this many (source, target) pairs only bounds that look at runs are tried.
-MAX_PAIRS = 200_000_000
-# The LP by an interior-point method takes minutes beyond this many pairs.
-MAX_LP_PAIRS = 2_000_000
-
-
 @dataclass(frozen=True)
 class LowerBound:
     """A bound and what it took.
@@ -458,52 +474,16 @@ def dual_ascent_bound(sets: TargetSets, costs: NDArray[np.float64]) -> PriceBoun
         sets: the targets that each source serves.
         costs: cost of each source, scaled.
     """
-    zero = np.zeros(sets.n_targets)
-    units, shift = certified_prices(sets, costs, zero)
-    order = np.argsort(sets.inverse.sizes, kind="stable")
-    candidates = []
-    for trial in (order, order[::-1].copy()):
-        raised = ascend(sets, costs, units, shift, trial)
-        value = price_total(raised, shift, costs)
-        candidates.append(PriceBound(value, "dual ascent", raised, shift))
-    return best_bound(candidates)
-
-
-def polished_bound(
-    sets: TargetSets, costs: NDArray[np.float64], prices: NDArray[np.float64], kind: str
-) -> PriceBound:
-    """Bound of prices scaled to feasibility and then raised where there is room.
-
-    Args:
-        sets: the targets that each source serves.
-        costs: cost of each source, scaled.
-        prices: numbers `>= 0`, one for each target; their scale does not matter.
-        kind: the name of the bound.
-    """
-    units, shift = certified_prices(sets, costs, prices)
-    order = np.argsort(sets.inverse.sizes, kind="stable")
-    units = ascend(sets, costs, units, shift, order)
-    return PriceBound(price_total(units, shift, costs), kind, units, shift)
-
-
-def ascend(
-    sets: TargetSets,
-    costs: NDArray[np.float64],
-    units: NDArray[np.int64],
-    shift: int,
-    order: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Feasible integer prices raised, in the given order of targets, to the limit.
-
-    Args:
-        sets: the targets that each source serves.
-        costs: cost of each source, scaled.
-        units: feasible prices in units of `2**-shift`.
-        shift: of the unit.
-        order: targets in the order in which their prices are raised.
-    """
-    slack = cost_units(costs, shift) - run_loads(sets, units)
-    return _ascend(*sets.inverse.arrays, slack, units.copy(), order)
+    zero, order = (
+        np.zeros(sets.n_targets),
+        np.argsort(sets.inverse.sizes, kind="stable"),
+    )
+    return best_bound(
+        [
+            certified_bound(sets, costs, zero, "dual ascent", trial)
+            for trial in (order, order[::-1].copy())
+        ]
+    )
 
 
 def _lp_bound(

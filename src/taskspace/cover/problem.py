@@ -27,10 +27,10 @@ from taskspace.cover.costs import (
 from taskspace.cover.cover import Cover, assign, names_of
 from taskspace.cover.reductions import Core
 from taskspace.errors import InvalidInputError
+from taskspace.measured import coarse_sentence
 from taskspace.performance.study import Study
 from taskspace.questions import Question, as_question
 from taskspace.sets import TargetSets
-from taskspace.sets.erosion import coarse_sentence
 from taskspace.systems.episodic import EpisodicSystem
 
 __all__ = [
@@ -47,7 +47,7 @@ Sources = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class CoverProblem:
-    """What is to be covered: the targets of a study under a question, or given sets.
+    """A covering problem: the targets of a study under a question, or given sets.
 
     Args:
         data: a study, or the targets that each source serves.
@@ -274,6 +274,9 @@ class CoverProblem:
             "exclude": self.exclude,
             "question": sets.question,
         }
+        if isinstance(self.data, Study):
+            fields["provenance"] = self.question.provenance_of(self.data)
+            fields["notes"] = tuple(self.notes) or None
         if self.target_weights is not None:
             weights = np.asarray(self.target_weights, np.float64)
             total, served = weights.sum(), weights[assignment >= 0].sum()

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.clock import Clock
-from taskspace.cover.cover import N_SHOWN, html_view
+from taskspace._util.files import check_memory
+from taskspace.cover.cover import html_view
 from taskspace.cover.minimum import N_ROUNDS
-from taskspace.cover.thresholds import Losses, ToleranceSearch
+from taskspace.cover.problem import losses_of
+from taskspace.cover.tolerance import ToleranceSearch, loss_matrix
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
@@ -73,7 +75,7 @@ class Profile(list[ProfilePoint]):
 
     @property
     def scope(self) -> str:
-        """What must be said beside "proven": nothing for exact numbers."""
+        """What "proven" is limited to, in words; empty for exact numbers."""
         return PROVENANCE_WORDS[self.provenance].scope
 
     def to_frame(self) -> "pd.DataFrame":
@@ -95,14 +97,8 @@ class Profile(list[ProfilePoint]):
         return f"{title.rstrip()}\n{self.note}".rstrip()
 
     def __repr__(self) -> str:
-        return f"{self._title()}\n{self._table(N_SHOWN)}".rstrip()
-
-    def __str__(self) -> str:
-        return f"{self._title()}\n{self._table(40)}".rstrip()
-
-    def _table(self, n_rows: int) -> str:
-        frame = self.to_frame()
-        return frame.to_string(max_rows=n_rows, index=False, na_rep="-") if self else ""
+        table = self.to_frame().to_string(max_rows=40, index=False, na_rep="-")
+        return f"{self._title()}\n{table if self else ''}".rstrip()
 
     def _repr_html_(self) -> str:
         return html_view(self._title(), self.to_frame())
@@ -124,8 +120,7 @@ def complexity_profile(
     searches with proofs. A cover at one tolerance is a cover at every larger one, and
     a lower bound there is one at every smaller one, so that what lies between equal
     numbers needs no search, tolerances for which there is no time have bounds all the
-    same, and `lower` and `upper` never grow with epsilon. The losses of a study are
-    never held all at once.
+    same, and `lower` and `upper` never grow with epsilon.
 
     Args:
         problem: a study; or a loss matrix `(source, target)`, xarray or NumPy, which
@@ -143,16 +138,18 @@ def complexity_profile(
     Returns:
         One point for each tolerance, ascending.
     """
-    clock, losses = Clock(time_limit), Losses(problem, question)
     attributes = getattr(problem, "attrs", {})
     provenance, note = attributes.get("provenance", "given"), ""
     asked = Question(attributes.get("criterion", "regret"))
     if isinstance(problem, Study):
         asked = as_question(question, needs_bound=False)
         provenance, note = asked.provenance_of(problem), asked.unused_bound
+        check_memory(8 * problem.n_sources * problem.n_targets, "The losses")
+        problem, question = asked.losses(problem), None
+    matrix = loss_matrix(losses_of(problem, question))
     signed = asked.rule.allows_negative_epsilon
     if epsilons is None:
-        values = default_epsilons(losses, n_epsilons, allow_negative=signed)
+        values = default_epsilons(matrix, n_epsilons, allow_negative=signed)
     else:
         values = np.unique(np.asarray(epsilons, np.float64))
         low = -np.inf if signed else 0.0
@@ -161,10 +158,8 @@ def complexity_profile(
                 f"epsilons must be finite numbers{'' if signed else ' >= 0'}, at least "
                 f"one, but got {list(epsilons)}."
             )
-    search = ToleranceSearch(losses, values, seed=seed)
-    clock.restart()  # losses are there
-    n_cells = losses.n_sources * losses.n_targets
-    greedy = _solve(search, n_cells, clock, progress or silent)
+    search, clock = ToleranceSearch(matrix, values, seed=seed), Clock(time_limit)
+    greedy = _solve(search, matrix.size, clock, progress or silent)
     points = []
     for k, epsilon in enumerate(values.tolist()):
         sizes = greedy.get(k), int(search.lower[k]), int(search.upper[k])
@@ -186,10 +181,10 @@ def _solve(
         progress("profile", len(searched), len(search.epsilons), note)
 
     def improve(places: Sequence[int], n_stages: int) -> None:
-        for place, k in enumerate(places):
+        for k in places:
             if search.lower[k] < search.upper[k] and clock.left > 0:
                 searched.add(k)
-                search.minimum(k, clock, n_stages, places[place + 1 :])
+                search.minimum(k, clock, n_stages)
                 tell(k)
 
     order = _ends_then_middles(np.flatnonzero(search.n_uncoverable == 0).tolist())
@@ -199,7 +194,7 @@ def _solve(
             is_quick = (first + place) * n_cells <= QUICK_CELLS
             if first + place >= 2 and not is_quick and clock.left <= 0:
                 return greedy
-            greedy[k] = search.greedy(k, block[place + 1 :]).size
+            greedy[k] = search.greedy(k).size
             tell(k)
         improve(block, FIRST_STAGES)
     n_stages = N_ROUNDS + 1
@@ -232,7 +227,7 @@ ROUND = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
 def default_epsilons(
-    loss: Any, n_epsilons: int, *, allow_negative: bool = False
+    losses: NDArray[Any], n_epsilons: int, *, allow_negative: bool = False
 ) -> NDArray[np.float64]:
     """Return tolerances over the range where the complexity goes from its largest to 1.
 
@@ -241,27 +236,26 @@ def default_epsilons(
     negative ones have a meaning.
 
     Args:
-        loss: loss matrix `(source, target)`, or `Losses`.
+        losses: loss matrix `(source, target)`.
         n_epsilons: how many at most.
         allow_negative: whether a tolerance below zero has a meaning.
     """
     if n_epsilons < 2:
         raise InvalidInputError(f"n_epsilons >= 2 must hold, but got {n_epsilons}.")
-    losses = loss if isinstance(loss, Losses) else Losses(loss)
-    if losses.n_sources * losses.n_targets == 0:
+    if losses.size == 0:
         return np.zeros(1)
-    low, high = float(losses.best.max()), losses.single
-    low = low if allow_negative else max(0.0, low)
+    best, high = losses.min(0), losses.max(1).min()
+    low = float(best.max()) if allow_negative else max(0.0, float(best.max()))
     if not np.isfinite(low):
         raise InvalidInputError(
             "Every target must have a source of finite loss, but "
-            f"{int(np.isinf(losses.best).sum())} have none. Give epsilons to profile "
-            "the others."
+            f"{int(np.isinf(best).sum())} have none. Give epsilons to profile the "
+            "others."
         )
-    values = _values_between(losses, low, high, n_epsilons)
+    is_inside = (losses >= low) & (losses <= high) & np.isfinite(losses)
+    values = np.unique(losses[is_inside]).astype(np.float64)
     if len(values) <= n_epsilons:
         return values if len(values) else np.array([low])
-    # Now `values` are the smallest ones, and the largest.
     first, second, last = values[0], values[1], values[-1]
     if allow_negative:
         wanted = np.linspace(first, last, n_epsilons)
@@ -269,36 +263,12 @@ def default_epsilons(
         floor = max(second if first <= 0 else first, 1e-3 * last)
         # geomspace rounds: a trifle more, relative, keeps the values that it means.
         wanted = np.geomspace(floor, last, n_epsilons - 1) * (1 + 1e-12)
-    found = np.full(len(wanted), first)
-    for rows in losses.blocks():
-        block = np.asarray(rows, np.float64)
-        for k, most in enumerate(np.minimum(wanted, last)):
-            found[k] = max(found[k], block.max(where=block <= most, initial=first))
-    return np.unique(np.append(found, first))
-
-
-def _values_between(
-    losses: Losses, low: float, high: float, n_most: int
-) -> NDArray[np.float64]:
-    """Return finite losses in `[low, high]`, distinct and sorted.
-
-    Where they are more than `n_most`, the smallest of them and the largest.
-    """
-    seen = np.zeros(0)
-    for rows in losses.blocks():
-        block = np.asarray(rows, np.float64)
-        is_small = block <= (seen[n_most] if len(seen) > n_most + 1 else high)
-        small = block[is_small & (block >= low) & np.isfinite(block)]
-        top = block.max(where=(block <= high) & np.isfinite(block), initial=-np.inf)
-        seen = np.unique(np.concatenate([seen, small, [top]]))
-        seen = seen[(seen >= low) & np.isfinite(seen)]
-        if len(seen) > n_most + 2:
-            seen = np.append(seen[: n_most + 1], seen[-1])
-    return seen
+    at = np.searchsorted(values, wanted, side="right") - 1
+    return np.unique(np.append(values[np.maximum(at, 0)], first))
 
 
 def round_epsilons(
-    losses: Losses,
+    losses: NDArray[Any],
     asked: Iterable[float] = (),
     *,
     n_epsilons: int = 40,
@@ -310,15 +280,15 @@ def round_epsilons(
     one source is enough.
 
     Args:
-        losses: the losses.
+        losses: loss matrix `(source, target)`.
         asked: tolerances that must be among them.
         n_epsilons: about how many.
         allow_negative: whether a tolerance below zero has a meaning.
     """
-    best, high = losses.best[np.isfinite(losses.best)], losses.single
+    best, high = losses.min(0), float(losses.max(1).min())
+    best = best[np.isfinite(best)]
     if not np.isfinite(high):
-        assert losses.matrix is not None
-        some = losses.matrix[:: max(1, losses.n_sources // 200)]
+        some = losses[:: max(1, len(losses) // 200)]
         finite = some[np.isfinite(some)]
         high = float(np.quantile(finite, 0.95)) if finite.size else 1.0
     low = float(best.max()) if best.size else 0.0

@@ -131,9 +131,9 @@ def reduce_problem(core: Core, clock: Clock | None = None) -> Reduced:
         forced += taken
         small = int(core.sets.sizes.sum()) <= MAX_PAIRS
         if small and clock.left > 0:
-            core = _drop_dominated_sources(core)
+            core = core.keep(~_dominated(core.sets, core.costs))
         if small and clock.left > 0:
-            core = _drop_dominated_targets(core)
+            core = core.keep(targets=~_redundant(core.sets))
         if (core.sets.n_sources, core.sets.n_targets) == before:
             sources, witnesses, costs = (
                 zip(*forced, strict=True) if forced else ((),) * 3
@@ -195,20 +195,17 @@ def _take_forced(core: Core) -> tuple[Core, list[tuple[int, int, float]]]:
     )
 
 
-def _drop_dominated_sources(core: Core) -> Core:
-    sets, inverse = core.sets, core.sets.inverse
-    words = sets.words
-    sizes = sets.sizes, inverse.sizes
-    dropped = _find_contained(sets.arrays, inverse.arrays, words, sizes, core.costs)
-    return core.keep(~dropped)
+def _dominated(sets: TargetSets, costs: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mark sources whose targets another one serves for no more."""
+    sizes = sets.sizes, sets.inverse.sizes
+    return _find_contained(sets.arrays, sets.inverse.arrays, sets.words, sizes, costs)
 
 
-def _drop_dominated_targets(core: Core) -> Core:
-    sets, inverse = core.sets, core.sets.inverse
-    words = inverse.words
+def _redundant(sets: TargetSets) -> NDArray[np.bool_]:
+    """Mark targets that are served whenever another one is."""
+    inverse = sets.inverse
     sizes = inverse.sizes, sets.sizes
-    dropped = _find_containing(inverse.arrays, sets.arrays, words, sizes)
-    return core.keep(targets=~dropped)
+    return _find_containing(inverse.arrays, sets.arrays, inverse.words, sizes)
 
 
 # --- compiled kernels -------------------------------------------------------------

@@ -23,17 +23,17 @@ Curve = Callable[
     tuple[NDArray[np.int64], NDArray[np.int64]],
 ]
 """From sets, the shape of the grid, repeats and a seed: numbers of sources, ascending,
-and how many targets so many serve, dims `(repeat, number)`."""
+and how many targets they serve, dims `(repeat, number)`."""
 
 DEMANDS = ("costs", "include", "exclude", "share", "target_weights", "budget")
-"""What a method must not leave out in silence."""
+"""Options that a method refuses if it does not support them."""
 
 _USUAL = {"time_limit": 60.0, "seed": 0}
 
 
 @dataclass(frozen=True)
 class CoverMethod:
-    """What the rest of taskspace must know of a way to cover.
+    """A cover method and its properties.
 
     Args:
         name: what users call it.
@@ -54,11 +54,6 @@ class CoverMethod:
     def takes(self) -> tuple[str, ...]:
         """Names of its options."""
         return tuple(inspect.signature(self.find).parameters)[2:]
-
-    @property
-    def has_curve(self) -> bool:
-        """Whether `coverage_curve` takes its name."""
-        return self.curve is not None
 
     @property
     def needs_grid(self) -> bool:

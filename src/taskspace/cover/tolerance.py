@@ -1,6 +1,8 @@
-"""The smallest tolerance that a number of sources can meet, with a proof."""
+"""Size against tolerance: losses, their sets at many tolerances, and what to search.
 
-from collections.abc import Sequence
+The smallest tolerance that a number of sources can meet is found with a proof.
+"""
+
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,23 +10,160 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from taskspace._util import files
 from taskspace._util.clock import Clock
 from taskspace._util.files import plain
 from taskspace.cover.cover import Cover, listed
-from taskspace.cover.greedy import cover_greedily
+from taskspace.cover.greedy import cover_greedily, greedy_cover
 from taskspace.cover.methods import find_cover
-from taskspace.cover.minimum import N_ROUNDS
+from taskspace.cover.minimum import N_ROUNDS, full_cover
 from taskspace.cover.problem import CoverProblem, check_budget, losses_of, restrict
-from taskspace.cover.thresholds import Losses, ToleranceSearch
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question
+from taskspace.sets import TargetSets, pack
 
 MAX_SETTLED_PAIRS = 10**6
 """Pairs of a source and a target up to which ties between covers are settled."""
 _FIRST_STAGES = N_ROUNDS + 1  # of work at each tolerance, before any gets more
 _TIE_STAGES = 3  # of work that settling ties may take at each tolerance
+
+
+def loss_matrix(losses: Any) -> NDArray[Any]:
+    """Return a loss matrix `(source, target)` of numbers, checked.
+
+    Args:
+        losses: xarray or NumPy; it may hold infinities.
+    """
+    if hasattr(losses, "dims"):
+        if set(losses.dims) != {"source", "target"}:
+            raise InvalidInputError(
+                f"loss must have the dims (source, target), but got {losses.dims}."
+            )
+        losses = losses.transpose("source", "target").values
+    matrix = np.asarray(losses)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "fiu":
+        raise InvalidInputError(
+            "loss must be a matrix of numbers (source, target), but got "
+            f"{matrix.dtype} of shape {matrix.shape}."
+        )
+    if np.isnan(matrix.min(initial=0)):
+        raise InvalidInputError(
+            f"loss must hold no NaN, but got {int(np.isnan(matrix).sum())}. A failed "
+            "transfer is a loss of inf."
+        )
+    return matrix
+
+
+# One search over tolerances: covers at some of them, and what follows at the others.
+# Profiles, budgets and the slider of a page ask at different tolerances and in
+# different orders. What they find is put together here.
+
+
+class ToleranceSearch:
+    """Bounds on the size of a minimum cover at each of many tolerances.
+
+    A cover at one tolerance is a cover at every larger one, and a lower bound at one
+    tolerance holds at every smaller one, as long as the same targets can be served.
+
+    Args:
+        losses: loss matrix `(source, target)`.
+        epsilons: the tolerances, ascending.
+        include: sources that every cover must hold.
+        exclude: sources that no cover may hold.
+        seed: of the random choices.
+
+    Attributes:
+        n_uncoverable: targets that no source serves, at each tolerance.
+        lower: no cover of all targets that can be served is smaller.
+        upper: such a cover of this size exists.
+        lower_from: at which tolerance `lower` was proven, −1 where nowhere yet.
+        upper_from: at which tolerance a cover of this size was found, or −1.
+    """
+
+    def __init__(
+        self,
+        losses: NDArray[Any],
+        epsilons: NDArray[np.floating | np.integer],
+        *,
+        include: ArrayLike = (),
+        exclude: ArrayLike = (),
+        seed: int = 0,
+    ):
+        self.epsilons, self._seed, self._losses = epsilons, seed, losses
+        self._kept: dict[int, TargetSets] = {}
+        self._limits: dict[str, Any] = {"include": include, "exclude": exclude}
+        best = losses.min(0) if len(losses) else np.full(losses.shape[1], np.inf)
+        n_served = np.searchsorted(np.sort(best), epsilons, side="right")
+        self.n_uncoverable = losses.shape[1] - n_served
+        self.lower = np.minimum(1, n_served)
+        self.upper = np.minimum(len(losses), n_served)
+        self.lower_from = np.full(len(epsilons), -1)
+        self.upper_from = np.full(len(epsilons), -1)
+
+    def _sets(self, k: int) -> TargetSets:
+        """Return the sets at one tolerance; an eighth of the memory keeps some."""
+        if k not in self._kept:
+            room = files.available_memory() // 8
+            while self._kept and sum(s.nbytes for s in self._kept.values()) > room:
+                self._kept.pop(next(iter(self._kept)))
+            self._kept[k] = pack(self._losses <= self.epsilons[k])
+        return replace(self._kept[k])  # what is computed from it is not kept
+
+    def largest(self, k: int) -> int:
+        """Return how many targets the most useful source serves.
+
+        Args:
+            k: number of the tolerance.
+        """
+        return int(self._sets(k).sizes.max(initial=0))
+
+    def greedy(self, k: int) -> Cover:
+        """Return greedy's cover at one tolerance, and learn from it.
+
+        Args:
+            k: number of the tolerance.
+        """
+        return self.learn(k, greedy_cover(self._sets(k), **self._limits))
+
+    def minimum(self, k: int, clock: Clock, n_stages: int) -> Cover:
+        """Return the smallest cover found at one tolerance, and learn from it.
+
+        Args:
+            k: number of the tolerance.
+            clock: whose time limit counts.
+            n_stages: stages of counted work, see `full_cover`.
+        """
+        instance = CoverProblem(self._sets(k), **self._limits)
+        cover = full_cover(instance, clock, seed=self._seed, n_stages=n_stages)
+        return self.learn(k, cover)
+
+    def learn(self, k: int, cover: Cover) -> Cover:
+        """Return a cover, after noting what it says about all tolerances.
+
+        Args:
+            k: number of the tolerance at which it was found.
+            cover: one that leaves out more than it must says nothing.
+        """
+        n_left = int((cover.assignment < 0).sum())
+        if n_left != self.n_uncoverable[k]:
+            return cover
+        alike = np.flatnonzero(self.n_uncoverable == n_left)
+        lower, below, above = (
+            int(cover.lower_bound),
+            alike[alike <= k],
+            alike[alike >= k],
+        )
+        below = below[(self.lower_from[below] < 0) | (self.lower[below] < lower)]
+        above = above[(self.upper_from[above] < 0) | (self.upper[above] > cover.size)]
+        self.lower[below] = np.maximum(self.lower[below], lower)
+        self.upper[above] = cover.size
+        self.lower_from[below], self.upper_from[above] = k, k
+        return cover
+
+
+# --- the smallest tolerance of a budget ---------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,8 +226,6 @@ class SmallestEpsilon:
                 f"{many} can serve {every} within ε = {self.upper}, and not "
                 f"within less than {self.lower}; what lies between is open."
             )
-        if self.upper == -np.inf:
-            return f"{many} can serve {every} within any tolerance: {proven}."
         return (
             f"ε = {self.upper} is the smallest tolerance within which {many} can serve "
             f"{every}: {proven}."
@@ -107,8 +244,8 @@ def smallest_epsilon(
     budget: int,
     question: Question | str | None = None,
     *,
-    include: Sequence[int] = (),
-    exclude: Sequence[int] = (),
+    include: ArrayLike = (),
+    exclude: ArrayLike = (),
     time_limit: float = 60.0,
     seed: int = 0,
     max_stages: int | None = None,
@@ -118,7 +255,8 @@ def smallest_epsilon(
 
     Between two values of the loss matrix no set changes, so the answer is one of
     them: a binary search, in which `minimum_cover` says yes by a cover, or no by its
-    lower bound. Where it can say neither in time, the answer is an interval.
+    lower bound. What stays open after some stages of work at every tolerance gets more
+    of them. Where it can say neither in time, the answer is an interval.
 
     Args:
         problem: a study, or a loss matrix `(source, target)`, xarray or NumPy, which
@@ -137,35 +275,11 @@ def smallest_epsilon(
     Returns:
         The tolerance, or the interval in which it lies, and the selection.
     """
-    clock = Clock(time_limit)
-    losses = Losses(losses_of(problem, question))
-    limits = restrict(losses.n_sources, include, exclude)
-    check_budget(budget, limits[0], least=1)
+    clock, report = Clock(time_limit), progress or silent
+    matrix = np.asarray(loss_matrix(losses_of(problem, question)), np.float64)
+    wanted, unwanted = restrict(len(matrix), include, exclude)
+    check_budget(budget, wanted, least=1)
     clock.restart()  # losses are there
-    found = _smallest(
-        losses, budget, limits, clock, seed, progress or silent, max_stages=max_stages
-    )
-    if question is None:
-        return found
-    note = as_question(question, needs_bound=False).unused_bound
-    return replace(found, note=note)
-
-
-def _smallest(
-    losses: Losses,
-    budget: int,
-    limits: tuple[NDArray[np.int64], NDArray[np.int64]],
-    clock: Clock,
-    seed: int,
-    progress: Progress,
-    n_stages: int = _FIRST_STAGES,
-    max_stages: int | None = None,
-) -> SmallestEpsilon:
-    """Find the smallest tolerance, with stages of work up to a number, or time.
-
-    What stays open after some stages at every tolerance gets more of them.
-    """
-    matrix, (wanted, unwanted) = np.asarray(losses.matrix, np.float64), limits
     usable = np.setdiff1d(np.arange(len(matrix)), unwanted)
     values = np.unique(matrix[usable])
     if budget == len(wanted):
@@ -174,8 +288,9 @@ def _smallest(
     least = matrix[usable].min(0, initial=np.inf).max(initial=-np.inf)
     values = values[(values >= least) & (values < np.inf)]  # −inf may be one
     search = ToleranceSearch(
-        losses, values, include=wanted, exclude=unwanted, seed=seed
+        matrix, values, include=wanted, exclude=unwanted, seed=seed
     )
+    n_stages = _FIRST_STAGES if max_stages is None else min(_FIRST_STAGES, max_stages)
     covers: dict[int, Cover] = {}
     tried: set[int] = set()
     while True:
@@ -184,7 +299,7 @@ def _smallest(
             float(np.append(values, np.inf)[k]) for k in (first_open, first_met)
         )
         if covers:
-            progress("search", low, high, f"epsilon={values[list(covers)[-1]]:g}")
+            report("search", low, high, f"epsilon={values[list(covers)[-1]]:g}")
         places = [k for k in np.flatnonzero(is_open).tolist() if k not in tried]
         if not places and is_open.any() and n_stages != max_stages:
             tried, n_stages = set(), n_stages + 1
@@ -196,7 +311,9 @@ def _smallest(
         covers.setdefault(k, search.greedy(k))
         if covers[k].lower_bound <= budget < covers[k].size:
             covers[k] = search.minimum(k, clock, n_stages)
-    best = covers.get(first_met)
+    best, note = covers.get(first_met), ""
+    if question is not None:
+        note = as_question(question, needs_bound=False).unused_bound
     return SmallestEpsilon(
         budget=budget,
         lower=low,
@@ -205,6 +322,7 @@ def _smallest(
         optimal=low == high < np.inf,
         cover=best,
         seconds=clock.seconds,
+        note=note,
     )
 
 
@@ -223,7 +341,7 @@ def _interval(
 def least_cover(
     cover: Cover, losses: ArrayLike, *, time_limit: float = 60.0, seed: int = 0
 ) -> Cover:
-    """Of the covers of this size, one whose largest loss is as small as it can be.
+    """Return a cover of the same size with the least largest loss that is found.
 
     Args:
         cover: of as many targets as can be served, of sources that all cost 1.
@@ -241,14 +359,13 @@ def least_cover(
         return cover
     inner = matrix[:, served]
     worst = inner[cover.sources].min(0).max()
-    least = _smallest(
-        Losses(np.where(inner <= worst, inner, np.inf)),
+    least = smallest_epsilon(
+        np.where(inner <= worst, inner, np.inf),
         cover.size,
-        (cover.include, cover.exclude),
-        Clock(time_limit),
-        seed,
-        silent,
-        n_stages=_TIE_STAGES,
+        include=cover.include,
+        exclude=cover.exclude,
+        time_limit=time_limit,
+        seed=seed,
         max_stages=_TIE_STAGES,
     )
     if least.cover is None or not least.upper < worst:
@@ -274,10 +391,9 @@ def settle_ties(
     time_limit: float,
     seed: int = 0,
 ) -> Cover:
-    """Return the cover of least worst loss among those of its size, in small tables.
+    """Return a cover of the same size with the least worst loss, in small tables.
 
-    A minimum cover is one of many, as a rule, and a person wants the one that leaves
-    least.
+    Most problems have many minimum covers.
 
     Args:
         cover: of the study, for the question.
@@ -300,7 +416,7 @@ def find_best_cover(
     seed: int = 0,
     **options: Any,
 ) -> Cover:
-    """Return a cover of a study; of minimum covers one of least worst loss.
+    """Return a cover of a study; among minimum covers, one of least worst loss.
 
     Args:
         problem: what is to be covered.

@@ -6,7 +6,7 @@ cannot hide here. Costs are the exact numbers that their floats are.
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -21,7 +21,6 @@ from taskspace.errors import InvalidInputError, require
 from taskspace.performance.study import Study
 from taskspace.sets import TargetSets
 
-_BLOCK_RUNS = 1_000_000
 _MOST = 2**62  # sums of prices stay below this
 _LARGEST = 2.0**60  # of integers, so that their sums fit 64 bits
 
@@ -75,7 +74,7 @@ class Problem:
         return cls(sets, cost, whole, needed)
 
     def rest(self, include: set[int], exclude: set[int]) -> "Problem":
-        """Return what free sources have to do, once others are taken or left out.
+        """Return the problem that is left for the free sources.
 
         The free ones are numbered anew, in their order.
 
@@ -141,11 +140,8 @@ class Problem:
         """
         zero = np.zeros(1, values.dtype)
         prefix = np.concatenate([zero, np.cumsum(values)])
-        loads = np.zeros(self.sets.n_sources, values.dtype)
-        for sources, ends, starts, stops in _blocks(self.sets):
-            until = np.concatenate([zero, np.cumsum(prefix[stops] - prefix[starts])])
-            loads[sources] = until[ends[1:]] - until[ends[:-1]]
-        return loads
+        of_runs = prefix[self.sets.stops] - prefix[self.sets.starts]
+        return np.diff(np.concatenate([zero, np.cumsum(of_runs)])[self.sets.offsets])
 
 
 def price_bound(prices: PriceProof, problem: Problem) -> tuple[Fraction, str]:
@@ -207,7 +203,7 @@ def unserved_price_bound(
 def _on_targets(
     prices: PriceProof, may: NDArray[np.bool_], *, signed: bool = False
 ) -> tuple[NDArray[Any], str]:
-    """Return a price for each target, and what is wrong with them; `may` have one."""
+    """Return a price per target, and a fault; only targets of `may` may have one."""
     targets, units = prices.targets, prices.units
     dense = np.zeros(len(may), units.dtype)
     if prices.unit <= 0:
@@ -227,7 +223,7 @@ def _on_targets(
 
 
 def _best(gains: NDArray[Any], room: int) -> int:
-    """Return what the best sources gain together, at most so many of them."""
+    """Return the sum of the `room` largest gains, without negative ones."""
     return sum(sorted((max(0, int(gain)) for gain in gains), reverse=True)[:room])
 
 
@@ -303,55 +299,26 @@ class MeanProblem:
 
 
 def _apart(sets: TargetSets, targets: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Label targets, those alike that a chain of sources joins."""
+    """Return a label per target, equal for targets that a chain of sources joins."""
     from scipy import sparse
     from scipy.sparse.csgraph import connected_components
 
-    n = len(targets)
+    n, n_sources = len(targets), sets.n_sources
     marks = np.zeros(sets.n_targets + 1, np.int32)
     marks[targets + 1] = 1
     before = np.cumsum(marks, dtype=np.int32)  # targets with a price before each one
-    joins = np.zeros(n, np.int64)
-    for _, _, starts, stops in _blocks(sets):
-        first, last = before[starts], before[stops]
-        is_priced = first < last
-        joins += np.bincount(first[is_priced], minlength=n)
-        joins -= np.bincount(last[is_priced] - 1, minlength=n)
-    # Neighbours that a run joins have one label,
-    labels = np.cumsum(np.append(0, np.cumsum(joins)[: n - 1] <= 0), dtype=np.int32)
-    # and a source joins the labels of its runs.
-    for _, ends, starts, stops in _blocks(sets):
-        first, last = before[starts], before[stops]
-        is_priced, n_labels = first < last, int(labels.max()) + 1
-        if n_labels == 1:
-            break
-        owner = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
-        rows, columns = n_labels + owner[is_priced], labels[first[is_priced]]
-        graph = sparse.coo_array(
-            (np.ones(len(rows), bool), (rows, columns)),
-            shape=(n_labels + len(ends) - 1,) * 2,
-        )
-        labels = connected_components(graph, directed=False)[1][labels]
-    return labels
-
-
-_Block = tuple[slice, NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
-
-
-def _blocks(sets: TargetSets) -> Iterator[_Block]:
-    """Yield all runs, a million at a time or one source, so that memory stays small.
-
-    Some sources, where the runs of each begin and the last ones end, and the starts
-    and stops of all these runs.
-    """
-    a = 0
-    while a < sets.n_sources:
-        most = sets.offsets[a] + _BLOCK_RUNS
-        b = max(a + 1, int(np.searchsorted(sets.offsets, most, side="right")) - 1)
-        part = slice(sets.offsets[a], sets.offsets[b])
-        ends = sets.offsets[a : b + 1] - sets.offsets[a]
-        yield slice(a, b), ends, sets.starts[part], sets.stops[part]
-        a = b
+    first, last = before[sets.starts], before[sets.stops]
+    owner = np.repeat(np.arange(n_sources), np.diff(sets.offsets))[first < last]
+    first, last = first[first < last], last[first < last]
+    # Neighbours that a run joins have one label, and a source joins those of its runs.
+    joins = np.bincount(first, minlength=n) - np.bincount(last - 1, minlength=n)
+    labels = np.cumsum(np.append(0, np.cumsum(joins)[: n - 1] <= 0))
+    n_labels = int(labels.max()) + 1
+    graph = sparse.coo_array(
+        (np.ones(len(first), bool), (n_labels + owner, labels[first])),
+        shape=(n_labels + n_sources,) * 2,
+    )
+    return connected_components(graph, directed=False)[1][labels]
 
 
 def knapsack_bound(problem: Problem, needed: int) -> Fraction:
@@ -502,7 +469,7 @@ def verify_cover(
 
 
 class _Check:
-    """The claims of a cover, and what becomes of each.
+    """Checks the claims of a cover one by one.
 
     Args:
         cover: the claim.
@@ -528,7 +495,7 @@ class _Check:
         self.claim = f"lower_bound={cover.lower_bound} ({cover.lower_bound_kind})"
 
     def _decide(self) -> None:
-        """Tell what the restrictions decided from what was left to decide."""
+        """Separate forced from free sources."""
         cover = self.cover
         include, exclude = set(cover.include.tolist()), set(cover.exclude.tolist())
         self.rest, self.chosen = self.problem, np.asarray(cover.sources)
@@ -542,7 +509,7 @@ class _Check:
             self.rest = self.problem.rest(include, exclude)
             self.chosen = np.searchsorted(np.array(free, np.int64), chosen)
 
-    # --- what anybody can count ---------------------------------------------------
+    # --- what can be counted --------------------------------------------------------
 
     def _claimed(self, name: str, actual: Any) -> None:
         """Refuse a field of the cover that is not what it must be."""
@@ -550,7 +517,7 @@ class _Check:
             self.failures.append(f"{name}={claimed} is claimed, but it is {actual}")
 
     def shape(self) -> bool:
-        """Check that all sources and targets exist; whether they do."""
+        """Return whether all sources and targets exist."""
         cover, n, fail = self.cover, self.sets.n_sources, self.failures.append
         self._claimed("n_sources", n)
         self._claimed("n_targets", self.sets.n_targets)
@@ -570,7 +537,7 @@ class _Check:
         return not self.failures
 
     def serving(self) -> None:
-        """Check who serves whom, and which targets no source serves."""
+        """Check the assignment and the targets that no source serves."""
         cover, sets, fail = self.cover, self.sets, self.failures.append
         assignment = np.asarray(cover.assignment)
         is_served, is_coverable = (np.zeros(sets.n_targets, bool) for _ in range(2))
@@ -594,7 +561,7 @@ class _Check:
             fail("uncoverable does not name the targets that no source serves")
 
     def numbers(self) -> bool:
-        """Check size, cost and shares; whether everything holds so far."""
+        """Check size, cost and shares; return whether everything holds so far."""
         cover, fail = self.cover, self.failures.append
         self._claimed("size", len(cover.sources))
         total, low = self.problem.cost(cover.sources), cover.lower_bound

@@ -1,7 +1,7 @@
 """What all libraries share: statuses, the guarantee, contexts, and the contract."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -16,7 +16,7 @@ from taskspace.questions import Question
 from taskspace.spaces import Points
 from taskspace.systems.base import System
 
-Scope = Literal["nodes", "box", "law", "none"]
+Scope = Literal["nodes", "box", "none"]
 Outside = Literal["refuse", "clamp"]
 
 
@@ -50,7 +50,7 @@ class Guarantee:
     Args:
         question: criterion, judge and ε; None where nothing was asked.
         scope: `"nodes"` (the targets of the table), `"box"` (every context of the
-            certified boxes), `"law"` (a random context of a stated law), `"none"`.
+            certified boxes), `"none"`.
         kind: `"proof"`, `"confidence"`, `"estimate"` or `"vacuous"`.
         statement: one sentence for people.
         values: further numbers, plain JSON values; `operation` has what is proven of
@@ -64,10 +64,9 @@ class Guarantee:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
-        known = {"scope": get_args(Scope), "kind": get_args(CertificateKind)}
-        for name, words in known.items():
-            if getattr(self, name) not in words:
-                raise UnknownNameError(name, getattr(self, name), words)
+        for name, words in (("scope", Scope), ("kind", CertificateKind)):
+            if getattr(self, name) not in get_args(words):
+                raise UnknownNameError(name, getattr(self, name), get_args(words))
 
     @property
     def status(self) -> Status:
@@ -100,15 +99,15 @@ class Guarantee:
         if hysteresis > proven:
             raise InvalidInputError(
                 f"Switching was proven with hysteresis={proven:g}, which must not be "
-                f"exceeded, but got hysteresis={hysteresis:g}. Prove it anew with that "
-                "one: with_operation(library, system, hysteresis=...)."
+                f"exceeded, but got hysteresis={hysteresis:g}. Prove it with that one "
+                "by with_operation."
             )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, which `from_dict` reads."""
-        question = None if self.question is None else self.question.to_dict()
-        rest = {k: getattr(self, k) for k in ("scope", "kind", "statement")}
-        return {"question": question, **rest, "values": dict(self.values)}
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        asked = None if self.question is None else self.question.to_dict()
+        return plain | {"question": asked, "values": dict(self.values)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Guarantee":
@@ -119,8 +118,11 @@ class Guarantee:
         """
         asked = values["question"]
         question = None if asked is None else Question.from_dict(asked)
-        rest = {k: values[k] for k in ("scope", "kind", "statement", "values")}
-        return cls(question, **rest)
+        proven = dict(values["values"])
+        found = cls(**{**values, "question": question, "values": proven})
+        _ = found.dwell_time, found.operation  # raise errors where these are no numbers
+        found.check_hysteresis(0.0)
+        return found
 
 
 class Library:

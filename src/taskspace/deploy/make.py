@@ -20,12 +20,12 @@ from taskspace.deploy.policies import Entry, PolicyLibrary
 from taskspace.deploy.regions import BoxRegions, regions_of
 from taskspace.deploy.schedules import ScheduleLibrary, schedule_library
 from taskspace.errors import InvalidInputError
+from taskspace.measured import coarse_sentence
 from taskspace.performance import source_space
 from taskspace.performance.study import Study, as_study
 from taskspace.performance.table import family_rows
 from taskspace.questions import Question, as_question
 from taskspace.schedules.table import Schedule
-from taskspace.sets.erosion import coarse_sentence
 from taskspace.spaces import log_axes_of
 from taskspace.systems.base import PROVENANCE_WORDS
 from taskspace.systems.linear import LinearSystem

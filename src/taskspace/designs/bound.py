@@ -116,7 +116,11 @@ def bound_all_gains(
     sets = make_gain_sets(family, family.contexts(some), question)
     known = np.flatnonzero(np.isfinite(sets.radius))
     if not len(known):
-        why = f"Nothing is proven over all gains: {_why_unbounded(sets)}."
+        why = (
+            "Nothing is proven over all gains: at no context is the set of gains that "
+            "serve it bounded. The initial covariance and R must be definite there, "
+            "and the loop with the optimal gain stable beyond rounding."
+        )
         return GainBound(1, "none", why, 0, 0, clock.seconds)
     sets, where = sets[known], np.argwhere(free)
     if len(where) <= MOST_ENTRIES:
@@ -129,20 +133,6 @@ def bound_all_gains(
     return GainBound(
         value, argument, words, len(known), n_boxes, clock.seconds, smaller
     )
-
-
-def _why_unbounded(sets: GainSets) -> str:
-    """Return why no context has a bounded set of gains that serve it."""
-    A, B, _, R = sets.plants[:4]
-    if np.linalg.eigvalsh(sets.sigma).min() <= 0:
-        return "the second moment of the initial state is singular"
-    if np.linalg.eigvalsh(R).min(1).max() <= 0:
-        return "the weight R is singular at every context"
-    loops = np.linalg.eigvals(A - B @ sets.optimal)
-    size = loops.real.max(1) if sets.continuous else np.abs(loops).max(1) - 1
-    if not (size < 0).any():
-        return "the loop with the optimal gain is unstable at every context"
-    return "rounding leaves the set of gains that serve a context open everywhere"
 
 
 class _Search:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace._util.words import round_to_side
+from taskspace._util.decimals import round_to_side
 from taskspace.cover import Cover, minimum_cover
 from taskspace.designs.bound import GainBound
 from taskspace.designs.problem import DesignProblem

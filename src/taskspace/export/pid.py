@@ -26,8 +26,7 @@ from taskspace.deploy.files import write_new
 from taskspace.deploy.policies import PolicyLibrary
 from taskspace.errors import InvalidInputError
 from taskspace.export.base import as_estimate, exporter, require_kind
-from taskspace.export.c99 import c99_files
-from taskspace.export.c99_text import Real, fill, reals
+from taskspace.export.c99 import Real, c99_files, fill, reals
 from taskspace.policies import LinearController
 from taskspace.systems.linear import Pi, Pid
 

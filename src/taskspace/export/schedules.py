@@ -19,7 +19,7 @@ from taskspace.deploy.base import Status
 from taskspace.deploy.files import json_bytes, write_new
 from taskspace.deploy.schedules import ScheduleLibrary
 from taskspace.export.base import exporter, require_kind
-from taskspace.export.c99_text import (
+from taskspace.export.c99 import (
     N_VECTORS,
     Real,
     check_name,

@@ -4,7 +4,6 @@ from .evaluation import evaluate as evaluate
 from .evaluation import evaluate_policies as evaluate_policies
 from .evaluation import study_from as study_from
 from .io import read_matrix as read_matrix
-from .io import table_from as table_from
 from .io import write_matrix as write_matrix
 from .ledger import Ledger as Ledger
 from .study import Study as Study

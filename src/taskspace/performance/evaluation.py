@@ -10,7 +10,7 @@ import xarray as xr
 
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.frame import even_families, numbered
-from taskspace.performance.io.read import table_from
+from taskspace.performance.io.read import read_matrix
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
@@ -114,9 +114,9 @@ def study_from(
         system: the tasks, if they are known.
         policies: policies of the sources, leading dims `(source, policy)`.
         options: for an array `sources` and `targets` (contexts), `home`,
-            `standard_error`, `provenance` and `n_episodes`, see `table_from_matrix`;
-            else `contexts`, `lower_is_better`, `targets` (names), `ignore` and
-            `missing`, see `table_from`.
+            `standard_error`, `provenance` and `n_episodes`, see `table_from_matrix`,
+            and `lower_is_better`; else `contexts`, `lower_is_better`, `targets` (names), `ignore` and
+            `missing`, see `read_matrix`.
 
     Examples:
         >>> study_from([[3.0, 1.0], [2.0, 4.0]])
@@ -125,7 +125,7 @@ def study_from(
     if isinstance(data, xr.Dataset) and not options and _is_table(data):
         table = data
     elif isinstance(data, pd.DataFrame | xr.DataArray | xr.Dataset):
-        table = table_from(data, **options)
+        table = read_matrix(data, **options)
     else:
         try:
             numbers = np.asarray(data, np.float64)
@@ -134,6 +134,10 @@ def study_from(
                 "A study is made from a pandas DataFrame, an xarray object or an array "
                 f"of numbers, but got {type(data).__name__}. For a file use ts.open."
             ) from error
+        if options.pop("lower_is_better", False):
+            numbers = 0.0 - numbers
+            if options.get("home") is not None:
+                options["home"] = 0.0 - np.asarray(options["home"], np.float64)
         table = table_from_matrix(numbers, **options)
     return Study.of(table, system=system, policies=policies)
 

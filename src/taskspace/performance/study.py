@@ -6,10 +6,9 @@ room above takes a study and a question. Its parts are read when they are first 
 and once.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -38,42 +37,7 @@ from taskspace.spaces import Grid, Points, Space
 from taskspace.systems.base import MEASURES, ContextAxis, Provenance, System
 
 
-def _nothing() -> Any:
-    return None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StudyParts:
-    """Functions that give the parts of a study, each called when first used.
-
-    Args:
-        origin: where the study comes from: a path, or what made it.
-        table: gives the performance table.
-        system: gives the tasks.
-        axes: gives the context axes that are known even where the system is not.
-        policies: gives the policies of the sources, leading dims `(source, policy)`.
-        targets: gives the contexts of the targets, where the table says them not well.
-        experiment: gives the experiment of a run.
-        results: gives the covers and curves of a finished run.
-        reading: how a matrix file was read, for commands that read it again.
-        is_computed: the table is computed from the policies as it is read.
-        in_memory: no file holds it.
-    """
-
-    origin: str
-    table: Callable[[], xr.Dataset]
-    system: Callable[[], System | None] = _nothing
-    axes: Callable[[], tuple[ContextAxis, ...]] = tuple
-    policies: Callable[[], Policy | None] = _nothing
-    targets: Callable[[], Space | None] = _nothing
-    experiment: Callable[[], Any] = _nothing
-    results: Callable[[], Any] = _nothing
-    reading: dict[str, Any] = field(default_factory=dict)
-    is_computed: bool = False
-    in_memory: bool = False
-
-
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Study:
     """What is known about a family of tasks, read when first used.
 
@@ -81,7 +45,15 @@ class Study:
     file) and `ts.study_from` (a data frame or an array).
 
     Args:
-        parts: how its parts are had.
+        origin: where it comes from: a path, or what made it.
+        parts: functions that give its parts, each called when first used: the
+            performance `table`; if known the `system`, the context `axes` where the
+            system may not be known, the `policies`, the contexts of the `targets`
+            where the table says them not well, the `experiment` and the `results` of
+            a run.
+        reading: how a file was read, for commands that read it again; None where no
+            file holds it.
+        is_computed: the table is computed from the policies as it is read.
 
     Examples:
         >>> import taskspace as ts
@@ -91,7 +63,10 @@ class Study:
         Study(5 sources, 1 policy each, 5 targets, msd-v1, lqr, exact)
     """
 
-    parts: StudyParts
+    origin: str
+    parts: Mapping[str, Callable[[], Any]]
+    reading: dict[str, Any] | None = None
+    is_computed: bool = False
 
     @classmethod
     def of(
@@ -114,33 +89,32 @@ class Study:
             origin: what made it.
             is_computed: the table is computed from the policies as it is read.
         """
-        parts = StudyParts(
+        return cls(
             origin=origin,
-            table=lambda: table,
-            system=lambda: system,
-            policies=lambda: policies,
-            targets=lambda: targets,
+            parts={
+                "table": lambda: table,
+                "system": lambda: system,
+                "policies": lambda: policies,
+                "targets": lambda: targets,
+            },
             is_computed=is_computed,
-            in_memory=True,
         )
-        return cls(parts)
 
     # --- parts ----------------------------------------------------------------------
 
-    @property
-    def origin(self) -> str:
-        """Where it comes from: a path, or what made it."""
-        return self.parts.origin
+    def _part(self, name: str) -> Any:
+        """Return a part, None where it is not known."""
+        return self.parts[name]() if name in self.parts else None
 
     @cached_property
     def table(self) -> xr.Dataset:
         """The performance table; large variables are read as they are needed."""
-        return self.parts.table()
+        return self._part("table")
 
     @cached_property
     def _system(self) -> "System | UntrustedCodeError | MissingExtraError | None":
         try:
-            return self.parts.system()
+            return self._part("system")
         except (UntrustedCodeError, MissingExtraError) as error:
             return error
 
@@ -163,7 +137,7 @@ class Study:
     @cached_property
     def axes(self) -> dict[str, ContextAxis]:
         """Context axes by name, with units and labels, as far as they are known."""
-        axes = self.parts.axes()
+        axes = self._part("axes") or ()
         if not axes and self.system is not None:
             axes = self.system.axes
         return {axis.name: axis for axis in axes}
@@ -176,7 +150,7 @@ class Study:
     @cached_property
     def policies(self) -> Policy | None:
         """Policies of the sources, leading dims `(source, policy)`, if at hand."""
-        stack = self.parts.policies()
+        stack = self._part("policies")
         if stack is not None and stack.stack_shape[0] != self.n_sources:
             raise InvalidInputError(
                 f"There must be policies for all {self.n_sources} sources of the "
@@ -192,18 +166,18 @@ class Study:
     @cached_property
     def targets(self) -> Grid | Points | None:
         """Contexts of the targets: a grid if they are one, None if they have none."""
-        space = self.parts.targets()
+        space = self._part("targets")
         return space if isinstance(space, Grid | Points) else target_space(self.table)
 
     @cached_property
     def experiment(self) -> Any:
         """The experiment of a run, else None."""
-        return self.parts.experiment()
+        return self._part("experiment")
 
     @cached_property
     def results(self) -> Any:
         """The covers and curves of a finished run, else None."""
-        return self.parts.results()
+        return self._part("results")
 
     def with_table(self, table: xr.Dataset) -> "Study":
         """Return the same study with another table of the same sources and targets.
@@ -268,28 +242,16 @@ class Study:
 
     def __repr__(self) -> str:
         """Return the study in one line."""
-        return f"Study({', '.join(value for _, value in self._facts())})"
-
-    def _repr_html_(self) -> str:
-        """Return the study as a small table, for notebooks."""
-        facts = [*self._facts(), ("from", self.origin)]
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
-            for name, value in facts
-        )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<table><caption>Study</caption>{rows}</table>{notes}"
-
-    def _facts(self) -> list[tuple[str, str]]:
         plural = "policy" if self.n_policies == 1 else "policies"
+        made_by = [self.table.attrs.get(name) for name in ("system", "trainer")]
         facts = [
-            ("sources", f"{self.n_sources:,} source{'s' * (self.n_sources != 1)}"),
-            ("policies", f"{self.n_policies:,} {plural} each"),
-            ("targets", f"{self.n_targets:,} target{'s' * (self.n_targets != 1)}"),
+            f"{self.n_sources:,} source{'s' * (self.n_sources != 1)}",
+            f"{self.n_policies:,} {plural} each",
+            f"{self.n_targets:,} target{'s' * (self.n_targets != 1)}",
+            *filter(None, made_by),
+            self.provenance,
         ]
-        made = [(name, self.table.attrs.get(name)) for name in ("system", "trainer")]
-        facts += [(name, str(value)) for name, value in made if value]
-        return [*facts, ("provenance", self.provenance)]
+        return f"Study({', '.join(map(str, facts))})"
 
 
 def with_score(study: Study, measure: str, judge: str) -> Study:
@@ -324,7 +286,7 @@ def bitsets_within_regret(
         Blocks of bits, as `System.within_regret` gives them; None for a table that
         is kept, families of several policies, and systems without a faster way.
     """
-    if not study.parts.is_computed or study.n_policies != 1:
+    if not study.is_computed or study.n_policies != 1:
         return None
     system, policies = study.require_system(), study.policies
     assert policies is not None

@@ -24,17 +24,17 @@ from taskspace.performance.study import Study
 from taskspace.performance.work import Block, Task, Work
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
-from taskspace.runs.code import Code
+from taskspace.runs.code import Code, is_reference
 from taskspace.runs.engines import Engine, engine
 from taskspace.runs.experiment import Experiment, SelectSpec, load_experiment
 from taskspace.runs.folder import RunFolder
 from taskspace.runs.info import check_ours, locked
 from taskspace.runs.opening import open_study
-from taskspace.runs.results import Results, answer, settings_of
+from taskspace.runs.results import Results, answer, score_range, settings_of
 from taskspace.selection import SelectionLoop, SelectResult
-from taskspace.selection.candidates import BOX, candidate_space
-from taskspace.selection.compare import check_full_table
 from taskspace.selection.selecting import (
+    BOX,
+    check_full_table,
     conclude,
     default_selector,
     make_selector,
@@ -145,9 +145,10 @@ def run_experiment(
                 }
                 for number, reason in sorted(ledger.failures.items())
             )
-            more = {"failures": failures, "solved_return": system.solved_return}
-            more |= _doing_nothing(ledger)
-            known = answer(run.table(), experiment, report, **more)
+            notes = _doing_nothing(ledger)
+            known = answer(
+                run.table(), experiment, report, notes=notes, failures=failures
+            )
         results = run.finish(known)
     return RunResult(run.path, time.perf_counter() - began, results, reused, mended)
 
@@ -165,20 +166,23 @@ def _writing(
         yield
 
 
-def _doing_nothing(ledger: Ledger) -> dict[str, Any]:
-    """Return how the policy that does nothing scores, for simulated systems."""
+def _doing_nothing(ledger: Ledger) -> list[str]:
+    """Say how the policy that does nothing scores, for simulated systems."""
     if not ledger.task.system.n_episodes:
-        return {}
+        return []
     from taskspace.systems.episodic import zero_performance
 
     tried = zero_performance(ledger.task.system, ledger.task.targets)
     if tried is None:
-        return {}
+        return []
     rows, scores = tried
-    return {
-        "doing_nothing": (float(scores.min()), float(scores.max())),
-        "n_no_better": int((ledger.top()[rows] <= scores).sum()),
-    }
+    notes = [f"Doing nothing scores {score_range(scores)}."]
+    if n_no_better := int((ledger.top()[rows] <= scores).sum()):
+        notes.append(
+            f"! At {n_no_better} of the targets tried no policy is better than doing "
+            "nothing: the trainer may have learned nothing."
+        )
+    return notes
 
 
 # --- what workers do --------------------------------------------------------------
@@ -207,10 +211,12 @@ def task_of(text: str, code: Code) -> Task:
     experiment = Experiment.from_toml(text, code=code)
     task = experiment.task()
     if code.key and experiment.code_key != code.key:
+        names = [experiment.system["id"], experiment.trainer["id"]]
+        own = " and ".join(filter(is_reference, names))
         raise RunStoreError(
-            f"A worker has another version of {experiment.own_code} than the process "
-            "that planned the work. Everything finished is kept. Bring the same files "
-            "to all workers, start the workers again, and run the same command."
+            f"A worker has another version of {own} than the process that planned the "
+            "work. Everything finished is kept. Bring the same files to all workers, "
+            "start the workers again, and run the same command."
         )
     return task
 
@@ -223,7 +229,7 @@ def _work_off(
     What is done is written at once, by this process alone, so workers need no file in
     common with it.
     """
-    given = experiment.work_text, experiment.pinned_code, ledger.task.keep
+    given = *experiment.for_workers, ledger.task.keep
     running: dict[Future[Any], tuple[str, Work]] = {}
     queue = ledger.missing()
     try:
@@ -312,7 +318,7 @@ def run_selection(
         experiment.target_space,
         experiment.seed,
     )
-    space = candidate_space(experiment.sources, spec.candidates)
+    space = experiment.sources
     if full_table is not None:
         check_full_table(full_table, space, targets)
     selector = make_selector(name, space, seed, anywhere)
@@ -336,7 +342,7 @@ def run_selection(
             if progress is not None:
                 progress(*said)
 
-        given = experiment.work_text, experiment.pinned_code, keep
+        given = *experiment.for_workers, keep
         with engine(workers, scheduler) as crew:
 
             def submit(work: Work) -> Future[Block]:
@@ -358,8 +364,7 @@ def run_selection(
             notes = {**run.info.notes, "notes": [result.statement]}
             run.info = msgspec.structs.replace(run.info, notes=notes)
             run.write_reference(ledger.best_known())
-            solved = system.solved_return
-            run.finish(answer(run.table(), experiment, solved_return=solved))
+            run.finish(answer(run.table(), experiment))
     return SelectionRun(out, time.perf_counter() - began, result)
 
 

@@ -32,7 +32,7 @@ from taskspace.runs.code import (
     takes_settings,
 )
 from taskspace.runs.opening import is_in_a_run
-from taskspace.selection.options import Options
+from taskspace.selection.loop import Options
 from taskspace.spaces import Grid, Points, space_from_dict
 from taskspace.systems import SYSTEMS, System
 from taskspace.trainers import Trainer
@@ -178,17 +178,6 @@ class Experiment:
         """What stands for the code of your own that it names; empty if none."""
         return code_key([self.system.get("id"), self.trainer.get("id")], self.code)
 
-    @property
-    def own_code(self) -> str:
-        """The code of your own that it names, in words."""
-        names = [self.system.get("id"), self.trainer.get("id")]
-        return " and ".join(str(name) for name in names if is_reference(name))
-
-    @property
-    def pinned_code(self) -> Code:
-        """What a worker may import: the same code as this process."""
-        return replace(self.code, key=self.code_key)
-
     @cached_property
     def sources(self) -> Grid | Points:
         """The source contexts."""
@@ -238,12 +227,13 @@ class Experiment:
         return tomli_w.dumps(self.to_dict())
 
     @property
-    def work_text(self) -> str:
-        """The experiment as TOML for workers, which cover nothing.
+    def for_workers(self) -> tuple[str, Code]:
+        """The experiment as TOML, and that they may import the code of this process.
 
-        They may not know a cover method that was defined in the main process.
+        Workers cover nothing, and may not know a method that this process defined.
         """
-        return replace(self, cover=CoverSpec()).to_toml()
+        text = replace(self, cover=CoverSpec()).to_toml()
+        return text, replace(self.code, key=self.code_key)
 
     @classmethod
     def from_toml(
@@ -434,15 +424,10 @@ def _override(values: dict[str, Any], override: str) -> None:
     level: Any = values
     for key in keys[:-1]:
         level = level.setdefault(key, {}) if isinstance(level, dict) else None
-    last = keys[-1]
-    if isinstance(level, dict):
-        level[last] = value
-    elif isinstance(level, list) and last.isdigit() and int(last) < len(level):
-        level[int(last)] = value
-    elif isinstance(level, list):
-        raise InvalidInputError(f"--set {path}: there are only {len(level)} entries.")
-    else:
-        raise InvalidInputError(f"--set {path}: what stands before {last} is a value.")
+    if not isinstance(level, dict):
+        before = ".".join(keys[:-1])
+        raise InvalidInputError(f"--set {path}: {before} is a value, not a table.")
+    level[keys[-1]] = value
 
 
 def _for_toml(value: Any) -> Any:

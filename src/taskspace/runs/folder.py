@@ -39,7 +39,7 @@ from taskspace._util.files import (
 from taskspace.errors import DamagedFileError, RunStoreError, TaskspaceError
 from taskspace.performance.blocks import BlockFolder, Layout, StoredBlock
 from taskspace.performance.ledger import Ledger
-from taskspace.performance.study import Study, StudyParts
+from taskspace.performance.study import Study
 from taskspace.performance.work import Task
 from taskspace.policies import Policy
 from taskspace.questions import Question
@@ -305,18 +305,16 @@ class RunFolder:
             check_code(self)
             return built
 
-        return Study(
-            StudyParts(
-                origin=str(self.origin),
-                table=self.table,
-                system=system,
-                axes=lambda: self.info.context_axes,
-                policies=self.table_policies,
-                targets=lambda: self.experiment.target_space,
-                experiment=lambda: self.experiment,
-                results=self.results,
-            )
-        )
+        parts = {
+            "table": self.table,
+            "system": system,
+            "axes": lambda: self.info.context_axes,
+            "policies": self.table_policies,
+            "targets": lambda: self.experiment.target_space,
+            "experiment": lambda: self.experiment,
+            "results": self.results,
+        }
+        return Study(origin=str(self.origin), parts=parts, reading={})
 
     # --- what is missing or damaged -----------------------------------------------
 

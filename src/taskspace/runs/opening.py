@@ -10,10 +10,10 @@ from inspect import signature
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from taskspace._util.words import data_size
+from taskspace._util.files import data_size
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
-from taskspace.performance.study import Study, StudyParts
+from taskspace.performance.study import Study
 
 TRAININGS = "trainings"
 """The folder of what is trained and tried."""
@@ -146,12 +146,12 @@ def open_study(path: str | Path, *, trust: bool = False, **reading: Any) -> Stud
         from taskspace.runs.folder import RunFolder  # a matrix needs none of it
 
         return RunFolder.open(path, trust=trust).study()
-    known = [name for name in signature(read_matrix).parameters if name != "path"]
+    known = [name for name in signature(read_matrix).parameters if name != "data"]
     for name in stated:
         if name not in known:
             raise UnknownNameError("keyword of reading a matrix:", name, known)
     table = read_matrix(path, **stated)
-    return Study(StudyParts(origin=str(path), table=lambda: table, reading=stated))
+    return Study(origin=str(path), parts={"table": lambda: table}, reading=stated)
 
 
 open = open_study  # what `ts.open` is called

@@ -3,7 +3,7 @@
 `str(results)` is what `taskspace run` prints.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from taskspace._util.arrays import Array
 from taskspace._util.decimals import decimal_text
 from taskspace._util.files import plain, read_record, read_sealed, write_sealed
 from taskspace.cover.cover import Cover, no_reference_words
-from taskspace.cover.curve import coverage_curve
-from taskspace.cover.methods import METHODS, find_cover
+from taskspace.cover.methods import METHODS, coverage_curve, find_cover
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.performance.table import provenance_of, source_space
 from taskspace.progress import Progress, silent
@@ -24,9 +24,6 @@ from taskspace.questions import Question
 from taskspace.runs.experiment import Experiment
 from taskspace.spaces import Grid
 from taskspace.systems.base import PROVENANCE_WORDS, Provenance
-
-Range = tuple[float | None, float | None]
-"""The least and the largest value, None where there is none or it is infinite."""
 
 SHOWN_FAILURES = 5
 
@@ -78,16 +75,9 @@ class Results:
         n_policies: policies of each source.
         n_targets: targets in the table.
         provenance: where the numbers come from.
-        best_known_kind: what regret is against.
         environment_steps: simulated steps of all trainings.
-        home: range of J at home, over all policies.
-        best: range of the best known J, over the targets.
-        cost: what J is, in one sentence.
-        n_episodes: episodes that a sampled number is the mean of.
-        solved_return: J from which a task counts as solved, if that is agreed.
+        scores: what J is, what regret is against, and the range of both, in sentences.
         n_failed: policies that do not solve their own task.
-        doing_nothing: range of J of the policy that does nothing at some targets.
-        n_no_better: number of these targets where no policy of the table is better.
         failures: sources whose training failed: number, context, seed and reason.
         settings: what the covers depend on, apart from the table.
         table: hash of the table that they are about.
@@ -99,16 +89,9 @@ class Results:
     n_policies: int
     n_targets: int
     provenance: Provenance
-    best_known_kind: str
     environment_steps: int
-    home: Range
-    best: Range
-    cost: str = ""
-    n_episodes: int = 0
-    solved_return: float | None = None
+    scores: tuple[str, ...]
     n_failed: int = 0
-    doing_nothing: Range | None = None
-    n_no_better: int = 0
     failures: tuple[dict[str, Any], ...] = ()
     settings: dict[str, Any] | None = None
     table: str = ""
@@ -165,12 +148,9 @@ class Results:
 
     def __str__(self) -> str:
         """Return what was found, for people."""
-        numbers = PROVENANCE_WORDS[self.provenance].scores
         lines = [
             f"{self.n_sources:,} sources x {self.n_policies} policies x "
-            f"{self.n_targets:,} targets; {numbers.format(n_episodes=self.n_episodes)},"
-            f" regret against the {self.best_known_kind}",
-            self.cost,
+            f"{self.n_targets:,} targets; {self.scores[0]}"
         ]
         for question, covers in self.by_question:
             lines += ["", f"{question.statement}: complexity {self._answer(covers)}"]
@@ -181,24 +161,8 @@ class Results:
             "policies that must be trained before the method can choose. uniform: the "
             "coarsest sub-grid that serves all. random: the mean over draws ± its "
             "standard error.",
-            f"Scores J at home: {_range(self.home)}; the best known at the targets: "
-            f"{_range(self.best)}.",
+            *self.scores[1:],
         ]
-        if self.doing_nothing is not None:
-            lines.append(f"Doing nothing scores {_range(self.doing_nothing)}.")
-        if self.n_no_better:
-            lines.append(
-                f"! At {self.n_no_better} of the targets tried no policy is better "
-                "than doing nothing: the trainer may have learned nothing."
-            )
-        if self.n_failed:
-            level = "fail" if self.solved_return is None else "stay below "
-            level += "" if self.solved_return is None else f"{self.solved_return:g}"
-            lines.append(
-                f"! {self.n_failed} of {self.n_trained} policies {level} at their own "
-                "source. The signed criterion does not see that: such a policy has "
-                "little to lose, so its tolerance set is large."
-            )
         if self.failures:
             lines.append(
                 f"! {len(self.failures)} trainings failed; they serve nothing here, "
@@ -273,8 +237,6 @@ def _size(cover: Cover) -> str:
         if error is None or np.isnan(error):
             return f"{mean:.0f}"
         return f"{mean:.0f} ± " + (f"{error:.2g}" if error < 10 else f"{error:.0f}")
-    if cover.subgrid is not None:
-        return f"{cover.size} ({' × '.join(map(str, cover.subgrid))})"
     return str(cover.size)
 
 
@@ -282,15 +244,13 @@ def _number(value: float | None) -> str:
     return "–" if value is None or np.isnan(value) else f"{value:.4g}"
 
 
-def _range(values: Range) -> str:
-    return " to ".join(map(_number, values))
-
-
 def answer(
     table: xr.Dataset,
     experiment: Experiment,
     report: Progress | None = None,
-    **more: Any,
+    *,
+    notes: Sequence[str] = (),
+    failures: Sequence[dict[str, Any]] = (),
 ) -> Results:
     """Answer everything that an experiment asks of its table.
 
@@ -298,7 +258,8 @@ def answer(
         table: the performance table.
         experiment: the questions and methods.
         report: told about progress.
-        more: other fields of the results, which the table does not say.
+        notes: more sentences about the scores.
+        failures: sources whose training failed.
     """
     report, spec, seed = report or silent, experiment.cover, experiment.seed
     sources = source_space(table)
@@ -318,7 +279,7 @@ def answer(
                 sets, method=method.name, shape=shape, time_limit=limit, seed=seed
             )
             sizes = None
-            if method.has_curve:
+            if method.curve:
                 curve = coverage_curve(
                     sets,
                     method=method.name,
@@ -333,10 +294,25 @@ def answer(
                 sizes = curve.size_spread if method.name == "random" else None
             covers.append(found.about(table, sizes))
     report("cover", steps, steps, "")
-    home, best = table["home_performance"].values, table["best_known"].values
-    best = best[~np.isnan(best)]  # no reference
-    solved = more.get("solved_return")
+    home, known = table["home_performance"].values, table["best_known"].values
+    solved = experiment.built_system.solved_return
     failed = home == -np.inf if solved is None else home < solved
+    numbers = PROVENANCE_WORDS[provenance_of(table)].scores
+    scores = [
+        f"{numbers.format(n_episodes=table.attrs.get('n_episodes', 0))}, regret "
+        f"against the {table.attrs['best_known_kind']}",
+        *filter(None, [table.attrs.get("cost", "")]),
+        f"Scores J at home: {score_range(home)}; the best known at the targets: "
+        f"{score_range(known)}.",
+        *notes,
+    ]
+    if failed.any():
+        level = "fail" if solved is None else f"stay below {solved:g}"
+        scores.append(
+            f"! {failed.sum()} of {failed.size} policies {level} at their own "
+            "source. The signed criterion does not see that: such a policy has "
+            "little to lose, so its tolerance set is large."
+        )
     return Results(
         covers=tuple(covers),
         curves=tuple(curves),
@@ -344,16 +320,22 @@ def answer(
         n_policies=table.sizes["policy"],
         n_targets=table.sizes["target"],
         provenance=provenance_of(table),
-        best_known_kind=table.attrs["best_known_kind"],
         environment_steps=int(table["environment_steps"].sum()),
-        home=(float(home.min()), float(home.max())),
-        best=(float(best.min()), float(best.max())) if len(best) else (None, None),
-        cost=str(table.attrs.get("cost", "")),
-        n_episodes=int(table.attrs.get("n_episodes", 0)),
+        scores=tuple(scores),
         n_failed=int(failed.sum()),
+        failures=tuple(failures),
         settings=settings_of(experiment),
-        **more,
     )
+
+
+def score_range(scores: Array) -> str:
+    """Return the least and the largest of some scores, for people.
+
+    Args:
+        scores: any; NaN is none.
+    """
+    known = scores[~np.isnan(scores)]
+    return f"{known.min():.4g} to {known.max():.4g}" if known.size else "not known"
 
 
 def settings_of(experiment: Experiment) -> dict[str, Any]:

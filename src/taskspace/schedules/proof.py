@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
-from taskspace._util.words import round_to_side
+from taskspace._util.decimals import round_to_side
 from taskspace.certificates.boxes.boxes import (
     Bounds,
     Boxes,
@@ -417,10 +417,8 @@ class _Work:
             measure = MEASURES[demand.measure]
             return level_bounds(self.family, measure, boxes, policy, demand.epsilon)
         trace = loop_trace(self.family.trace, policy)
-        padding = 0, len(trace.A) - len(self.sigma)
-        sigmas = np.pad(self.sigma, padding), self.sigma
         kind = KINDS[demand.rule.box_bounds]
-        return cost_bounds(self.family, boxes, trace, kind, np.zeros(2), sigmas)
+        return cost_bounds(self.family, boxes, trace, kind, np.zeros(2))
 
     def computed(self, rows: Array) -> Array:
         """Return the losses that are computed, not proven, at contexts."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from taskspace._util.arrays import Array
+from taskspace._util.decimals import round_to_side
 from taskspace._util.files import checksum, plain
-from taskspace._util.words import round_to_side
 from taskspace.certificates.statements import Certificate, context_words
 from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.study import Study

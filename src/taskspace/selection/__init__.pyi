@@ -1,12 +1,11 @@
 # The names of the package; __init__.py loads them when they are first used.
 
+from .base import Candidates as Candidates
+from .base import Known as Known
+from .base import Selector as Selector
+from .loop import Options as Options
 from .loop import SelectionLoop as SelectionLoop
-from .options import Options as Options
 from .result import SelectResult as SelectResult
+from .selecting import SELECTORS as SELECTORS
 from .selecting import select as select
-from .selectors.base import SELECTORS as SELECTORS
-from .selectors.base import Candidates as Candidates
-from .selectors.base import Known as Known
-from .selectors.base import Looking as Looking
-from .selectors.base import Selector as Selector
-from .selectors.base import selector as selector
+from .selecting import selector as selector

@@ -152,7 +152,7 @@ class Log:
         Args:
             file: what was written.
         """
-        lines, wrong = read_sealed_lines(file, Line, until_damage=True)
+        lines, wrong = read_sealed_lines(file, Line)
         return cls(file, lines), wrong
 
     def add(self, line: Line) -> None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,9 @@ from taskspace.performance.ledger import Ledger
 from taskspace.performance.work import REGION, Block, RegionTraining, Work
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
+from taskspace.selection.base import Known, Selector
+from taskspace.selection.baselines import Uniform
 from taskspace.selection.log import Log, Proposal, Step
-from taskspace.selection.options import Options
-from taskspace.selection.selectors.base import Known, Selector
-from taskspace.selection.selectors.baselines import Uniform
 from taskspace.trainers.base import Region
 
 COVERED = "covered"
@@ -29,6 +29,39 @@ targets have no other reference: whether they are covered is not known."""
 
 CHECKED = 2.0
 """Seconds between checks that the workers are alive."""
+
+LEAST = {"budget": 0, "environment_steps": 0, "n_parallel": 1, "patience": 1}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a selection proceeds; None is no limit.
+
+    Args:
+        budget: trainings, at most; failed ones count.
+        environment_steps: simulated steps of all trainings, at most. A training is
+            begun only if its steps still fit: as many as the trainer says, or as the
+            longest one so far took.
+        n_parallel: trainings under way at a time.
+        patience: trainings without a newly covered target, once every uncovered target
+            was tried at its own context, after which the selection stops; twice the
+            number of axes plus one if left out.
+    """
+
+    budget: int | None = None
+    environment_steps: int | None = None
+    n_parallel: int = 1
+    patience: int | None = None
+
+    def __post_init__(self):
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if value is None and name != "n_parallel":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InvalidInputError(
+                    f"{name} must be an integer >= {least}, but got {value!r}."
+                )
 
 
 class SelectionLoop:
@@ -76,10 +109,9 @@ class SelectionLoop:
         self.options, self.log = options, log or Log()
         self.patience = options.patience or 2 * len(ledger.target_space.names) + 1
         self.evaluations = 0
-        self._submit = submit
+        self._submit, self._check = submit, check
         self._progress = progress or silent
-        self._check = check
-        self._running: dict[int, tuple[Work, Future[Any] | None]] = {}
+        self._running: dict[int, tuple[Work, Callable[[], Any]]] = {}
         self._steps: dict[int, int] = {}
 
     def look(self) -> Known:
@@ -224,25 +256,27 @@ class SelectionLoop:
                 f"A selector must propose one finite row of {n_axes} values per "
                 f"context, but {self.selector.name!r} proposed {rows.tolist()}."
             )
-        # A dict keeps the order of the proposals.
-        fresh = [
-            row
-            for row in dict.fromkeys(map(tuple, rows))
-            if not (seen.planned == row).all(1).any()
-        ]
+        once = dict.fromkeys(map(tuple, rows))  # in the order of the proposals
+        fresh = [row for row in once if not (seen.planned == row).all(1).any()]
         return np.array(fresh).reshape(-1, n_axes)
 
     def _launch(self, index: int) -> None:
         """Begin the work on a proposal, unless an earlier call has stored its block."""
-        folder, work = self.ledger.folder, self._work(index)
+        folder, work, task = self.ledger.folder, self._work(index), self.ledger.task
         stored = None if folder is None else folder.find(self._prefix(index))
-        future: Future[Any] | None = None  # done when its turn comes
         if stored is not None:
-            future = Future()
-            future.set_result(stored)
+            self._running[index] = work, lambda: stored
         elif self._submit is not None:
-            future = self._submit(work)
-        self._running[index] = work, future
+            self._running[index] = work, partial(self._wait, self._submit(work))
+        else:  # done when its turn comes
+            self._running[index] = work, partial(task.do, work, record_failures=True)
+
+    def _wait(self, future: "Future[Any]") -> Any:
+        """Return the result of a worker; raise if the workers are gone."""
+        while not wait([future], CHECKED).done:
+            if self._check is not None:
+                self._check()
+        return future.result()
 
     def _prefix(self, index: int) -> str:
         """Return how the name of the file of a proposal begins."""
@@ -286,15 +320,8 @@ class SelectionLoop:
 
     def _take_in(self, index: int) -> None:
         """Count what a source gave, and store it if it is not stored yet."""
-        ledger, (work, future) = self.ledger, self._running[index]
-        block: Block | StoredBlock
-        if future is None:
-            block = ledger.task.do(work, record_failures=True)
-        else:
-            while not wait([future], CHECKED).done:
-                if self._check is not None:
-                    self._check()
-            block = future.result()
+        ledger, (work, result) = self.ledger, self._running[index]
+        block: Block | StoredBlock = result()
         del self._running[index]
         if isinstance(block, StoredBlock):
             ledger.enter(work.numbers, block)
@@ -316,10 +343,9 @@ class SelectionLoop:
         if block.policies is None:
             return
         scores = {"home_performance": block.policies.home} | block.variables
+        scores.pop("standard_error", None)
         for name, values in scores.items():
             worst = -np.inf if name.startswith("gap") else np.inf
-            if name == "standard_error":
-                continue
             if np.isnan(values).any() or (values == worst).any():
                 raise InvalidInputError(
                     "Performance must be a number, −inf for a failure, but a policy of "
@@ -336,18 +362,3 @@ class SelectionLoop:
             self._launch(index)
             if index in counted:
                 self._take_in(index)
-
-    def failures(self) -> list[dict[str, Any]]:
-        """Return trainings that failed or do not work at home, one record each."""
-        ledger, done = self.ledger, np.flatnonzero(~self.ledger.pending).tolist()
-        return [
-            {
-                "source": index,
-                "context": ledger.sources.context(index),
-                "seed": ledger.seeds[index],
-                "state": state,
-                "reason": reason,
-            }
-            for index, (state, reason) in ((i, ledger.state(i)) for i in done)
-            if state != "ok"
-        ]

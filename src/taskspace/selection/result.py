@@ -10,8 +10,26 @@ from taskspace._util.arrays import Numbers
 from taskspace.cover.cover import Cover
 from taskspace.performance.study import Study
 from taskspace.questions import Question
-from taskspace.selection.compare import Fewest
 from taskspace.systems.base import PROVENANCE_WORDS
+
+
+@dataclass(frozen=True)
+class Fewest:
+    """How few trainings the table of all candidates allows.
+
+    Args:
+        lower_bound: no selector that serves with trained policies needs fewer; 1 where
+            the table says nothing about this selection.
+        size: of the smallest cover of the table that was found.
+        why_no_bound: why the table says nothing about this selection; empty if it does.
+        of: what a sentence about the bound must add, ` of the estimated table`: it is
+            proven of this table, and of nothing else if these are estimates.
+    """
+
+    lower_bound: int
+    size: int
+    why_no_bound: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

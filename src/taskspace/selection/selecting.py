@@ -1,6 +1,7 @@
 """`select`: train only what the answer needs."""
 
 from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -8,24 +9,25 @@ import xarray as xr
 from taskspace._util.arrays import Array, Mask, Numbers
 from taskspace.cover.methods import find_cover
 from taskspace.errors import ContradictionError, InvalidInputError, UnknownNameError
+from taskspace.performance import family_rows, source_space, target_space
 from taskspace.performance.ledger import Ledger
 from taskspace.performance.study import Study, as_study
-from taskspace.performance.work import Task
+from taskspace.performance.work import TRAINED, Task
 from taskspace.progress import Progress
 from taskspace.questions import Question, as_question
-from taskspace.selection.candidates import BOX, candidate_space
-from taskspace.selection.compare import check_full_table, fewest_trainings
-from taskspace.selection.loop import COVERED, SelectionLoop
-from taskspace.selection.options import Options
-from taskspace.selection.result import SelectResult, statement
-from taskspace.selection.selectors import SELECTORS
-from taskspace.selection.selectors.base import Selector
-from taskspace.selection.selectors.coverage import Coverage
-from taskspace.selection.selectors.noisy import Noisy
+from taskspace.selection.base import SELECTORS, Candidates, Selector
+from taskspace.selection.base import selector as selector  # with ours registered
+from taskspace.selection.coverage import Coverage
+from taskspace.selection.loop import COVERED, Options, SelectionLoop
+from taskspace.selection.noisy import Noisy
+from taskspace.selection.result import Fewest, SelectResult, statement
 from taskspace.sets import pack
 from taskspace.spaces import Space
-from taskspace.systems.base import System
+from taskspace.systems.base import PROVENANCE_WORDS, System
 from taskspace.trainers.base import RegionTrainer, Trainer, check_tasks
+
+BOX = "box"
+"""The value of `candidates` that lets a selector propose any point of the box."""
 
 
 def select(
@@ -37,7 +39,7 @@ def select(
     seed: int = 0,
     selector: str | Selector | None = None,
     targets: Space | None = None,
-    candidates: Space | str | None = None,
+    candidates: str | None = None,
     budget: int | None = None,
     environment_steps: int | None = None,
     n_parallel: int = 1,
@@ -61,8 +63,7 @@ def select(
         selector: name of one of `SELECTORS`, or a selector; if left out `noisy` for
             trainers that learn, `coverage` for others.
         targets: contexts to cover; `space` if left out.
-        candidates: contexts that may be trained, where they are not `space`: another
-            space, or `"box"` for any point of the box.
+        candidates: `"box"` to train at any point of the box of `space`.
         budget: number of trainings, at most.
         environment_steps: simulated steps of all trainings, at most.
         n_parallel: trainings under way at a time; proposals know of each other, and
@@ -86,7 +87,12 @@ def select(
     question = as_question(question)
     question.check_exact("A selection")
     question.check_single("A selection")
-    space = candidate_space(space, candidates)
+    if candidates not in (None, BOX):
+        raise InvalidInputError(
+            f"candidates must be {BOX!r} for any point of the box, or left out, but "
+            f"got {candidates!r}. Give other contexts as space, and what they shall "
+            "serve as targets."
+        )
     options = Options(budget, environment_steps, n_parallel, patience)
     ledger = new_selection_ledger(
         system, trainer, space, targets, question, seed=seed, reference=reference
@@ -94,11 +100,10 @@ def select(
     if full_table is not None:
         full_table = as_study(full_table).table
         check_full_table(full_table, space, targets)
-    anywhere = isinstance(candidates, str) and candidates == BOX
-    if selector is None:
-        selector = default_selector(trainer, anywhere)
-    if isinstance(selector, str):
-        selector = make_selector(selector, space, seed, anywhere)
+    if not isinstance(selector, Selector):
+        anywhere = candidates == BOX
+        name = selector or default_selector(trainer, anywhere)
+        selector = make_selector(name, space, seed, anywhere)
     selection = SelectionLoop(
         ledger,
         selector,
@@ -221,9 +226,7 @@ def conclude(
         sets = question.sets(study)
     fewest = None
     if full_table is not None:
-        fewest = fewest_trainings(
-            ledger, question, selection.selector, full_table, cover_time_limit
-        )
+        fewest = fewest_trainings(selection, full_table, cover_time_limit)
         if covered.all() and ledger.n_sources < fewest.lower_bound:
             raise ContradictionError(
                 f"The table of all candidates says that at least {fewest.lower_bound} "
@@ -246,10 +249,26 @@ def conclude(
         study=study,
         history=[step.entry for step in selection.log.steps],
         reference=reference,
-        failures=selection.failures(),
+        failures=_failures(ledger),
         fewest=fewest,
         close=close_targets(question, study, covered),
     )
+
+
+def _failures(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return trainings that failed or do not work at home, one record each."""
+    failures = []
+    for index in np.flatnonzero(~ledger.pending).tolist():
+        state, reason = ledger.state(index)
+        record = {
+            "source": index,
+            "context": ledger.sources.context(index),
+            "seed": ledger.seeds[index],
+            "state": state,
+            "reason": reason,
+        }
+        failures += [] if state == "ok" else [record]
+    return failures
 
 
 def close_targets(question: Question, study: Study | None, served: Mask) -> Numbers:
@@ -267,3 +286,109 @@ def close_targets(question: Question, study: Study | None, served: Mask) -> Numb
     lower = table["performance"] - 2 * table["standard_error"].fillna(0.0)
     losses = question.losses(table.assign(performance=lower)).values
     return np.flatnonzero(served & ~(losses <= question.epsilon).any(0))
+
+
+# --- the bound by the table of all candidates -----------------------------------------
+
+
+def check_full_table(table: xr.Dataset, space: Space, targets: Space) -> None:
+    """Refuse a table that lacks a candidate, or has other targets.
+
+    Args:
+        table: the table of all candidates.
+        space: contexts that may be trained.
+        targets: contexts to cover.
+    """
+    tried, sources = target_space(table), source_space(table)
+    if tried is None or not (
+        tuple(tried.names) == tuple(targets.names)
+        and np.array_equal(tried.points, targets.points)
+    ):
+        raise InvalidInputError(
+            "The full table must have the targets of the selection, in their order, "
+            f"but has {table.sizes['target']} targets over "
+            f"{() if tried is None else tuple(tried.names)}, and the selection "
+            f"{targets.size} over {tuple(targets.names)}."
+        )
+    missing = space.size
+    if sources is not None and tuple(sources.names) == tuple(space.names):
+        missing = int((Candidates(sources).index_of(space.points) < 0).sum())
+    if missing:
+        raise InvalidInputError(
+            "The full table must have a source at every candidate, but "
+            f"{missing} of {space.size} candidates are not among its "
+            f"{table.sizes['source']} sources. Leave it out, or evaluate them all."
+        )
+
+
+def fewest_trainings(
+    selection: SelectionLoop, full_table: xr.Dataset, time_limit: float
+) -> Fewest:
+    """Return how few trainings the full table allows.
+
+    Args:
+        selection: what was trained and evaluated.
+        full_table: the table of its candidates; see `check_full_table`.
+        time_limit: processor seconds for the smallest cover.
+    """
+    ledger, question = selection.ledger, selection.question
+    candidates, space = selection.selector.candidates, source_space(full_table)
+    assert space is not None
+    rows = np.flatnonzero(candidates.index_of(space.points) >= 0)
+    table, why = _referred(full_table.isel(source=rows), ledger, question)
+    least = find_cover(question.sets(table), method="minimum", time_limit=time_limit)
+    if selection.selector.anywhere:
+        why = why or "any point of the box may be trained, not only those of the table"
+    why = why or _differs(table, ledger, question)
+    words = PROVENANCE_WORDS[question.provenance_of(table)]
+    return Fewest(
+        lower_bound=1 if why else max(1, int(least.lower_bound)),
+        size=least.size,
+        why_no_bound=why,
+        of=f" of {words.table}" if words.scope else "",
+    )
+
+
+def _referred(
+    table: xr.Dataset, ledger: Ledger, question: Question
+) -> tuple[xr.Dataset, str]:
+    """Return the table against the reference that the selection is judged by.
+
+    What a policy serves only shrinks as the reference rises, so a bound against the
+    stated one holds also where a policy beats it.
+    """
+    if not question.rule.compares_with_best:
+        return table, ""
+    stated = ledger.reference
+    if stated is None:
+        stated = ledger.task.system.optimum(ledger.task.targets)
+    assert stated is not None  # else the table's own reference was stated
+    table = table.assign(best_known=("target", np.asarray(stated, np.float64)))
+    lacks = np.isnan(stated).any()
+    return table, "some targets have no reference in the table either" * bool(lacks)
+
+
+def _differs(table: xr.Dataset, ledger: Ledger, question: Question) -> str:
+    """Return why the table is not that of the selection's policies; empty if it is."""
+    if set(ledger.kinds) - {TRAINED}:
+        return "a policy was trained on a region, not at a candidate"
+    done, space = ledger.evaluated, source_space(table)
+    if not done.any() or space is None:
+        return ""
+    rows = Candidates(space).index_of(ledger.sources.points[done])
+    if (rows < 0).any():
+        return "a source is trained that is not in the table"
+    # Both against the same reference: then the same scores serve the same targets.
+    trained = ledger.table().assign(best_known=("target", table["best_known"].values))
+    table, every = table.isel(source=rows), slice(0, len(rows))
+    scores, expected = (
+        family_rows(one, question.judge, every) for one in (trained, table)
+    )
+    served, allowed = (
+        question.rows(one, every) <= question.epsilon for one in (trained, table)
+    )
+    works = np.isfinite(scores)
+    same = np.allclose(scores[works], expected[works], rtol=1e-6, atol=0)
+    if not same or (served & ~allowed).any():
+        return "its policies are others than those trained here"
+    return ""

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import NDArray
 
+from taskspace._util.decimals import round_to_side
 from taskspace._util.files import replacing
-from taskspace._util.words import round_to_side
 from taskspace.cover import METHODS
 from taskspace.questions import Question
 

@@ -27,13 +27,13 @@ from .linear.control import controller_of as controller_of
 from .linear.controllers import Pi as Pi
 from .linear.controllers import Pid as Pid
 from .linear.family import LinearFamily as LinearFamily
+from .linear.family import RateForm as RateForm
 from .linear.family import points_family as points_family
+from .linear.family import rate_form as rate_form
 from .linear.kernels.lyapunov import LinearMatrices as LinearMatrices
 from .linear.msd import MassSpringDamper as MassSpringDamper
 from .linear.preiss import Quadrotor as Quadrotor
 from .linear.preiss import ScalarLqr as ScalarLqr
-from .linear.rates import RateForm as RateForm
-from .linear.rates import rate_form as rate_form
 from .pendulum import Pendulum as Pendulum
 from .simulated import SimulatedSystem as SimulatedSystem
 from .tabular import TabularFamily as TabularFamily

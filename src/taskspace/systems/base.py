@@ -4,16 +4,32 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskspace._util.files import plain
+from taskspace._util.lazy import Registry
 from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import Policy
 from taskspace.spaces import Space
-from taskspace.systems.linear.measures import MEASURES as MEASURES
+
+if TYPE_CHECKING:
+    from taskspace.systems.linear.measures import Measure
+
+NORMS = "taskspace.systems.linear.norms"
+MEASURES: "Registry[Measure]" = Registry(
+    {
+        "decay_rate": f"{NORMS}:DECAY_RATE",
+        "hinf": f"{NORMS}:HINF",
+        "channel_norm": f"{NORMS}:CHANNEL_NORM",
+        "sensitivity": f"{NORMS}:SENSITIVITY",
+        "complementary_sensitivity": f"{NORMS}:COMPLEMENTARY",
+        "disk_margin": f"{NORMS}:DISK_MARGIN",
+    }
+)
+"""Scores beside J that a criterion may read, by name."""
 
 Provenance = Literal["exact", "computed", "sampled", "given"]
 """Where numbers come from: closed form or solver, episodes, or a user's word."""

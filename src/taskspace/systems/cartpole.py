@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.gymnasium_axes import READY
+from taskspace.systems.gymnasium import READY
 from taskspace.systems.simulated import Environment
 
 MAX_POSITION = 2.4

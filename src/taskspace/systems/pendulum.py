@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskspace.systems.base import ContextAxis
-from taskspace.systems.gymnasium_axes import (
+from taskspace.systems.gymnasium import (
     PENDULUM_SPEED,
     READY,
     pendulum_bounds,

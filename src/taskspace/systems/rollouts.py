@@ -94,47 +94,24 @@ def play_stack(
         episodes: numbers of the episodes.
 
     Returns:
-        Sums of rewards, shape `(policy, target * episode)`.
+        Sums of rewards, shape `(policy, target * episode)`, episodes running fastest.
     """
     keys = episode_keys(jax.random.key(system.episode_seed), episodes)
+    n_episodes, n_targets = keys.shape[0], contexts.shape[0]
+
+    def play(layers: Layers) -> jax.Array:
+        return play_pairs(
+            system,
+            layers,
+            head,
+            jnp.repeat(contexts, n_episodes, axis=0),
+            jnp.tile(keys, (n_targets, 1)),
+            n_contexts * n_episodes,
+        )
+
     # One policy after the other: a vmap over networks would break the matrix
     # products into small ones, which is several times slower on a CPU.
-    return lax.map(
-        lambda one: play(system, one, head, contexts, keys, n_contexts), layers
-    )
-
-
-def play(
-    system: SimulatedSystem,
-    layers: Layers,
-    head: Head,
-    contexts: jax.Array,
-    keys: jax.Array,
-    n_contexts: jax.Array | None = None,
-) -> jax.Array:
-    """Play one policy at all contexts; to be traced inside a jit.
-
-    Args:
-        system: the environment.
-        layers: the network.
-        head: how its outputs become actions.
-        contexts: shape `(target, len(axes))`.
-        keys: of the initial state and of the noise, shape `(episode, 2)`.
-        n_contexts: how many of the contexts are played, the first ones; all if left
-            out.
-
-    Returns:
-        Sums of rewards, shape `(target * episode,)`, episodes running fastest.
-    """
-    n_episodes = keys.shape[0]
-    return play_pairs(
-        system,
-        layers,
-        head,
-        jnp.repeat(contexts, n_episodes, axis=0),
-        jnp.tile(keys, (contexts.shape[0], 1)),
-        None if n_contexts is None else n_contexts * n_episodes,
-    )
+    return lax.map(play, layers)
 
 
 def play_pairs(

@@ -21,11 +21,10 @@ from taskspace.criteria import Criterion
 from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
 from taskspace.policies import LinearGain
 from taskspace.questions import Question
+from taskspace.selection.base import Selector
 from taskspace.selection.log import Log
-from taskspace.selection.loop import COVERED, SelectionLoop
-from taskspace.selection.options import Options
+from taskspace.selection.loop import COVERED, Options, SelectionLoop
 from taskspace.selection.selecting import new_selection_ledger
-from taskspace.selection.selectors.base import Selector
 from taskspace.sets import pack
 from taskspace.spaces import Grid, Space
 from taskspace.systems.base import ContextAxis, System
@@ -294,7 +293,7 @@ def check_selector(make: Callable[[Space, int], Selector]) -> None:
     Args:
         make: makes it from the contexts that may be trained and a seed: its class.
     """
-    for space in (Grid(x0=(0.0, 12.0, 13)), Grid(x0=(0.0, 4.0, 5), x1=(0.0, 4.0, 5))):
+    for space in (Grid(x0=(0.0, 9.0, 10)), Grid(x0=(0.0, 3.0, 4), x1=(0.0, 3.0, 4))):
         _check_selection(make, space)
 
 

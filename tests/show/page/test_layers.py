@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 import taskspace as ts
 from taskspace.cover.profile import round_epsilons, round_numbers
-from taskspace.cover.thresholds import Losses
-from taskspace.show.figures.map import axes_of
-from taskspace.show.figures.transfer import seriation
+from taskspace.show.maps import axes_of, seriation
 from taskspace.show.page.data import ranks
 from taskspace.show.page.html import Blobs, bundle, quantise
 from taskspace.show.page.layers import first_steps, make_layer
@@ -87,7 +85,7 @@ def brute_force(served):
     raise AssertionError
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(8))
 def test_bounds_and_sizes_hold_at_every_step(seed):
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 12, (7, 9)).astype(float)
@@ -111,12 +109,12 @@ def test_bounds_and_sizes_hold_at_every_step(seed):
                 assert given[target] == mine[losses[mine, target].argmin()]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_page_and_a_profile_say_the_same(seed):
-    losses = np.random.default_rng(seed).exponential(size=(12, 14))
+    losses = np.random.default_rng(seed).exponential(size=(9, 11))
     question = ts.Question("floor", epsilon=0.0)
-    layer = make_layer(losses, question, n_steps=12, time_limit=60)
-    points = ts.complexity_profile(losses, question, epsilons=layer.epsilons)
+    layer = make_layer(losses, question, n_steps=8, time_limit=60)
+    points = ts.complexity_profile(losses, epsilons=layer.epsilons)
     for step, point in zip(layer.steps, points, strict=True):
         assert step.n_uncoverable == point.n_uncoverable
         greedy, best = step.covers[0].size, step.best.size
@@ -141,11 +139,11 @@ def test_covers_known_already_are_used():
 
 
 def test_a_step_says_that_the_time_limit_ended_its_search():
-    losses = np.random.default_rng(0).uniform(0, 1, (40, 60))
+    losses = np.random.default_rng(0).uniform(0, 1, (24, 36))
     question = ts.Question("regret", epsilon=0.3)
-    for time_limit, stored in ((0.0, [0.3]), (60.0, [0.3])):
+    for time_limit in (0.0, 60.0):
         layer = make_layer(
-            losses, question, stored=stored, n_steps=3, time_limit=time_limit
+            losses, question, stored=[0.3], n_steps=3, time_limit=time_limit
         )
         step = layer.steps[layer.epsilons.index(0.3)]
         assert step.is_time_up == (time_limit == 0.0)
@@ -155,7 +153,7 @@ def test_a_step_says_that_the_time_limit_ended_its_search():
 def test_slider_holds_what_was_asked_and_the_ends():
     rng = np.random.default_rng(1)
     losses = rng.uniform(0, 3, (20, 30))
-    steps = round_epsilons(Losses(losses), [0.123])
+    steps = round_epsilons(losses, [0.123])
     assert 0.123 in steps
     assert steps[0] <= losses.min(0).max()
     assert steps[-1] >= losses.max(1).min()
@@ -164,7 +162,7 @@ def test_slider_holds_what_was_asked_and_the_ends():
 
 def test_slider_without_a_source_for_all():
     losses = np.array([[0.0, np.inf], [np.inf, 2.0]])
-    steps = round_epsilons(Losses(losses), [1.0])
+    steps = round_epsilons(losses, [1.0])
     assert np.isfinite(steps).all()
 
 

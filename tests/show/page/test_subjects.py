@@ -8,7 +8,6 @@ import taskspace as ts
 from taskspace.cli import app
 from taskspace.errors import InvalidInputError
 from taskspace.runs import load_experiment, run_experiment, run_selection
-from taskspace.runs.opening import open_study
 from taskspace.show.page import collect
 from taskspace.show.page.html import render
 
@@ -136,14 +135,6 @@ def test_the_certified_cover_is_verified(browser, certified, tmp_path, run):
     ran = CliRunner().invoke(app, ["verify", str(saved), str(run)])
     assert ran.exit_code == 0, ran.output
     assert "taskspace certify" in browser.text(".command")
-
-
-def test_what_cannot_be_certified_between_contexts(tmp_path):
-    file = tmp_path / "scores.npz"
-    ts.performance.write_matrix(ts.performance.table_from_matrix(np.eye(4) * 10), file)
-    loaded = open_study(file)
-    found = [ts.certify(loaded, ts.Question(epsilon=3.0), time_limit=2.0)]
-    assert found[0].continuum is None
 
 
 # --- selections -------------------------------------------------------------------

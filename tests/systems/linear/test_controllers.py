@@ -156,16 +156,6 @@ def test_sampled_is_tustin_of_python_control():
         mine.sampled(0.1)
 
 
-def test_no_structure_beats_the_whole_state():
-    rng = np.random.default_rng(5)
-    system = plant()
-    contexts = np.array([[0.2], [1.0], [3.0]])
-    costs = -system.performance(random_controllers(rng, 2, n=40), contexts)[:, 0]
-    best = -system.optimum(contexts)
-    assert np.isfinite(costs).any(0).all()
-    assert (costs >= best * (1 - 1e-12)).all()
-
-
 def test_studies_take_controllers():
     family = LinearFamily(
         [ContextAxis("k", 1.0)],

@@ -31,8 +31,10 @@ def cost(F, W, X0, continuous) -> float:
 
 def exact_cost(F, W, X0, continuous):
     """Cost by a direct solution of the Lyapunov equation in many digits."""
-    n = len(F)
-    f = mp.matrix(F.tolist())
+    f, W, X0 = (
+        m if isinstance(m, mp.matrix) else mp.matrix(m.tolist()) for m in (F, W, X0)
+    )
+    n = f.rows
     roots = [f[0, 0]] if n == 1 else mp.eig(f, left=False, right=False)
     edge = max(mp.re(z) if continuous else abs(z) - 1 for z in roots)
     if edge >= 0:
@@ -42,7 +44,7 @@ def exact_cost(F, W, X0, continuous):
     place |= {(j, i): row for (i, j), row in place.items()}
     left, right = mp.zeros(len(pairs)), mp.zeros(len(pairs), 1)
     for row, (i, j) in enumerate(pairs):
-        right[row] = -mp.mpf(X0[i, j])
+        right[row] = -X0[i, j]
         for k in range(n):
             if continuous:
                 left[row, place[k, j]] += f[i, k]
@@ -53,7 +55,7 @@ def exact_cost(F, W, X0, continuous):
         if not continuous:
             left[row, row] -= 1
     x = mp.lu_solve(left, right)
-    return mp.fsum(mp.mpf(W[i, j]) * x[place[i, j]] for i in range(n) for j in range(n))
+    return mp.fsum(W[i, j] * x[place[i, j]] for i in range(n) for j in range(n))
 
 
 def scipy_cost(F, W, X0, continuous) -> float:

@@ -12,7 +12,7 @@ from taskspace.errors import InvalidInputError, UnknownNameError
 from taskspace.policies import LinearGain
 from taskspace.systems import ContextAxis, LinearFamily, Pi, Pid
 from taskspace.systems.linear.measures import MEASURES
-from taskspace.systems.linear.measures.norms import hinf_norms
+from taskspace.systems.linear.norms import hinf_norms
 from tests.systems.linear.test_controllers import plant, random_controllers
 
 CONTEXTS = np.array([[0.3], [1.0], [2.5]])

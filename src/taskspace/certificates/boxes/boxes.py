@@ -22,8 +22,6 @@ from taskspace.systems.base import System
 
 Bounds = tuple[Array, Array]
 """Low and high bounds."""
-MAX_IDLE = 8
-"""Bounds that are made per one that was asked for, at most, to make all at once."""
 
 
 class NoEnclosureError(InvalidInputError):
@@ -81,6 +79,20 @@ class Boxes:
         return cls(
             np.stack([x.ravel() for x in low], -1),
             np.stack([x.ravel() for x in high], -1),
+        )
+
+    @classmethod
+    def evenly(cls, low: Array, high: Array, n: int) -> "Boxes":
+        """Return the cells of a box, cut evenly along each axis that has a width.
+
+        Args:
+            low: lower corner of the box.
+            high: upper corner.
+            n: cells on each such axis.
+        """
+        ends = zip(low, high, strict=True)
+        return cls.from_edges(
+            [np.linspace(a, b, n + 1) if b > a else np.array([a]) for a, b in ends]
         )
 
     @classmethod
@@ -186,7 +198,7 @@ class Enclosure(ABC):
     pairs help the search among many sources, bounds on slopes prove loss rates.
     """
 
-    kind: CertificateKind
+    kind: CertificateKind = "proof"
     """`"proof"` or `"estimate"`: what a certificate made with it may be called."""
     basis: str
     """What the bounds rest on, for the certificate's `why`."""
@@ -246,15 +258,9 @@ class Enclosure(ABC):
             sources: whose, one per box.
             epsilon: as for `bounds`.
         """
-        first, box = boxes.distinct()
-        which, source = np.unique(sources, return_inverse=True)
-        source = source.reshape(-1)
-        if len(first) * len(which) <= MAX_IDLE * len(boxes):
-            low, high = self.bounds(boxes[first], which, epsilon=epsilon)
-            return low[source, box], high[source, box]
-        low, high = np.empty(len(boxes)), np.empty(len(boxes))
-        for number, one in enumerate(which):
-            own = np.flatnonzero(source == number)
+        low, high = np.empty((2, len(boxes)))
+        for one in np.unique(sources):
+            own = np.flatnonzero(sources == one)
             rows = self.bounds(boxes[own], [one], epsilon=epsilon)
             low[own], high[own] = rows[0][0], rows[1][0]
         return low, high

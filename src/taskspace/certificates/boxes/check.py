@@ -229,7 +229,7 @@ class ContinuumCover:
                 parts.append(f"{served[0].upper()}{served[1:]}.")
             return parts
         if not self.size:
-            parts.append(f"Not so that e{what}: no {noun} is selected.")
+            parts.append(f"No {noun} is selected, so nothing is shown.")
         elif self.witnesses:
             place = context_words(self._context(self.witnesses[0]), names)
             parts += [

@@ -32,9 +32,8 @@ from taskspace.certificates.boxes.search import (
     counted_cover,
 )
 from taskspace.certificates.case import Case
-from taskspace.certificates.lipschitz import certify_margin
 from taskspace.certificates.statements import Certificate, context_words
-from taskspace.certificates.table import losses_and_slack
+from taskspace.certificates.table import certify_margin, losses_and_slack
 from taskspace.cover import lower_bounds
 from taskspace.errors import ContradictionError, InvalidInputError
 from taskspace.questions import Question

@@ -5,7 +5,6 @@ by a Lipschitz constant that the user knows, or estimated.
 """
 
 from collections.abc import Callable
-from types import UnionType
 
 from taskspace._util.arrays import Array
 from taskspace.certificates.boxes.boxes import (
@@ -15,10 +14,10 @@ from taskspace.certificates.boxes.boxes import (
     NoEnclosureError,
 )
 from taskspace.certificates.boxes.linear import LinearEnclosure
-from taskspace.certificates.boxes.loops import LevelEnclosure, LoopEnclosure
+from taskspace.certificates.boxes.loops import LoopEnclosure
 from taskspace.certificates.boxes.measured import MeasuredEnclosure
 from taskspace.certificates.boxes.msd import MsdEnclosure
-from taskspace.policies import LinearController, LinearGain, Policy
+from taskspace.policies import Policy
 from taskspace.questions import Question
 from taskspace.systems.base import System, overridden
 from taskspace.systems.linear import LinearSystem
@@ -30,7 +29,6 @@ __all__ = [
     "AllOf",
     "Boxes",
     "Enclosure",
-    "LevelEnclosure",
     "LinearEnclosure",
     "LoopEnclosure",
     "MeasuredEnclosure",
@@ -40,39 +38,20 @@ __all__ = [
     "find_enclosure",
 ]
 
-Factory = Callable[[System, Policy, Array, Question], Enclosure | None]
+Factory = Callable[..., Enclosure]
 """Of system, policies, full context rows of the sources, and question."""
 
-
-def _of(policies: type[Policy] | UnionType, make: Callable[..., Enclosure]) -> Factory:
-    """Return a factory of bounds that declines other policies."""
-
-    def factory(
-        system: System, stack: Policy, sources: Array, question: Question
-    ) -> Enclosure | None:
-        if not isinstance(stack, policies):
-            return None
-        return make(system, stack, sources, question)
-
-    return factory
-
-
 ENCLOSURES: list[tuple[type[System], Factory]] = [
-    (MassSpringDamper, _of(LinearGain, MsdEnclosure)),
+    (MassSpringDamper, MsdEnclosure),
     # Its closed forms are about the J of its matrices.
-    (MassSpringDamper, _of(LinearGain, LinearEnclosure)),
-    (MassSpringDamper, _of(LinearController, LoopEnclosure)),
-    (LinearSystem, _of(LinearGain, LinearEnclosure)),
-    (LinearSystem, _of(LinearController, LoopEnclosure)),
+    (MassSpringDamper, LinearEnclosure),
+    (MassSpringDamper, LoopEnclosure),
+    (LinearSystem, LinearEnclosure),
+    (LinearSystem, LoopEnclosure),
 ]
-"""Systems and who bounds their losses; the first that does not decline is used. Bounds
-are about a class and those derived from it that override nothing."""
-
-LEVEL_ENCLOSURES: list[tuple[type[System], Factory]] = [
-    (MassSpringDamper, _of(LinearController | LinearGain, LevelEnclosure)),
-    (LinearSystem, _of(LinearController | LinearGain, LevelEnclosure)),
-]
-"""The same for measures other than J."""
+"""Systems and who bounds their losses; the first that does not refuse the policies and
+the question is used. Bounds are about a class and those derived from it that override
+nothing."""
 
 
 def enclosure_for(
@@ -137,21 +116,18 @@ def find_enclosure(
                 "judge='worst', or give each policy as a source of its own."
             )
         return AllOf(parts, question), ""
-    of_cost = question.measure == "performance"
-    for kind, make in ENCLOSURES if of_cost else LEVEL_ENCLOSURES:
-        if isinstance(system, kind):
-            try:
-                enclosure = make(system, policies, sources, question)
-            except (NoEnclosureError, UntraceableError) as error:
-                reason = str(error)
-                continue
-            if enclosure is None:
-                continue
-            if (other := overridden(type(system), kind)) is None:
-                return enclosure, ""
+    for kind, make in ENCLOSURES:
+        if not isinstance(system, kind):
+            continue
+        if (other := overridden(type(system), kind)) is not None:
             reason = reason or (
                 f"Bounds over boxes of {kind.__name__} are not about {other}, which "
                 "computes J in its own way: hand its own bounds to "
                 "certify(..., bounds=...), or add them to ENCLOSURES."
             )
+            continue
+        try:
+            return make(system, policies, sources, question), ""
+        except (NoEnclosureError, UntraceableError) as error:
+            reason = str(error)
     return None, reason

@@ -224,10 +224,9 @@ class LinearEnclosure(PolicyEnclosure):
         if order not in (1, 2):
             raise InvalidInputError(f"order must be 1 or 2, but got {order}.")
         if not isinstance(policies, LinearGain):
-            raise InvalidInputError(
+            raise NoEnclosureError(
                 f"policies must be LinearGain, but got {type(policies).__name__}."
             )
-        self.kind = "proof"
         self.order = order
         # (source, policy, 1, n_inputs, n_states): a gain is a polynomial of degree 0.
         self._gains = np.ascontiguousarray(policies.gain[:, :, None], dtype=np.float64)

@@ -10,7 +10,6 @@ it is decided on each box whether the loop meets it everywhere, by a Lyapunov in
 of the shifted loop or by the bounded real lemma. Bounds for no tolerance are infinite.
 """
 
-from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,12 +34,12 @@ from taskspace.certificates.boxes.linear import (
 from taskspace.certificates.boxes.rigor.inequalities import bounded_real
 from taskspace.certificates.boxes.rigor.losses import COST, bound_loop
 from taskspace.errors import InvalidInputError
-from taskspace.policies import LinearController, Policy
+from taskspace.policies import LinearController, LinearGain, Policy
 from taskspace.questions import Question
 from taskspace.systems.linear import LinearSystem
 from taskspace.systems.linear.controllers import without_unheard
 from taskspace.systems.linear.measures import MEASURES
-from taskspace.systems.linear.measures.norms import NormMeasure
+from taskspace.systems.linear.norms import NormMeasure
 from taskspace.systems.linear.tracing.loops import (
     bounded_real_trace,
     loop_trace,
@@ -51,14 +50,17 @@ from taskspace.systems.linear.tracing.traced import Trace
 ORDER = 2
 
 
-class PerLoop(PolicyEnclosure):
+class LoopEnclosure(PolicyEnclosure):
     """Bounds on gains and controllers of a linear family, one loop at a time.
+
+    Of the cost they are numbers; of the decay rate and H∞ norms they say on which boxes
+    the tolerance is met.
 
     Args:
         system: a linear family with an infinite horizon.
         policies: a stack with leading dims `(source, policy)`.
-        sources: full context rows of the sources.
-        question: what is asked.
+        sources: full context rows of the sources, which `signed` compares with.
+        question: criterion and judge; its tolerance does not matter here.
     """
 
     per_source: ClassVar = ("policies", "_home", "_members")
@@ -66,7 +68,14 @@ class PerLoop(PolicyEnclosure):
     def __init__(
         self, system: LinearSystem, policies: Policy, sources: Array, question: Question
     ):
+        is_cost = question.measure == "performance"
+        (check_cost if is_cost else check_level)(question)
         super().__init__(system, policies, question)
+        if not isinstance(policies, LinearGain | LinearController):
+            raise NoEnclosureError(
+                "Bounds over boxes of a linear plant are for linear policies, but got "
+                f"{type(policies).__name__}."
+            )
         stack = system.stacked(policies)
         arrays = list(stack.arrays().values())
         if not all((np.abs(array) <= MAGNITUDE).all() for array in arrays):
@@ -74,28 +83,35 @@ class PerLoop(PolicyEnclosure):
                 f"Policies must lie in ±{MAGNITUDE:g} for a certificate."
             )
         rows = np.asarray(sources, np.float64)
-        sigma = system.initial_covariance
+        sigma = np.ascontiguousarray(system.initial_covariance)
         self._family = TracedFamily(system, rows, question, (*arrays, sigma))
-        self.kind = "proof"
         self.basis, self.assumption = self._family.basis, self._family.assumption
-        # What to subtract from the cost; (inf, inf) if unstable at home.
-        self._home = np.zeros((*stack.stack_shape, 2))
-        n_states = len(system.initial_covariance)
+        if is_cost and question.rule.compares_with_best:
+            self.basis += (
+                "; the best is the least cost over all feedback of the whole state, "
+                "which no controller of another structure can beat"
+            )
+        n_states = len(sigma)
         if isinstance(stack, LinearController):
             n_states += stack.A.shape[-1]
         self.pair_work = 2.5 * n_states**3 * stack.stack_shape[1]
+        # Of each policy its closed loop, or for levels the policy itself.
         self._members: Any = np.empty(stack.stack_shape, object)
         for place in np.ndindex(self._members.shape):
             one = stack[place]
             if isinstance(one, LinearController):
                 one = without_unheard(one)
-            self._members[place] = one
-
-    @abstractmethod
-    def _loop_bounds(
-        self, boxes: Boxes, source: int, policy: int, epsilon: float
-    ) -> Bounds:
-        """Return bounds of one policy on each box."""
+            self._members[place] = (
+                loop_trace(self._family.trace, one) if is_cost else one
+            )
+        # What to subtract from the cost; (inf, inf) if unstable at home.
+        self._home = np.zeros((*stack.stack_shape, 2))
+        if is_cost and question.rule.compares_with_home:
+            for s, p in np.ndindex(self._members.shape):
+                box = Boxes.points(rows[s : s + 1])
+                loop = self._members[s, p]
+                low, high = cost_bounds(self._family, box, loop, COST, np.zeros(2))
+                self._home[s, p] = low[0], high[0]
 
     def bounds(
         self, boxes: Boxes, sources: ArrayLike | None = None, *, epsilon: float = np.nan
@@ -108,9 +124,17 @@ class PerLoop(PolicyEnclosure):
     ) -> Bounds:
         """Return bounds of source `sources[i]` on `boxes[i]`."""
         low, high = np.empty(len(boxes)), np.empty(len(boxes))
+        reduce = np.max if self.question.judge == "worst" else np.min
         for source in np.unique(sources).tolist():
             own = np.flatnonzero(sources == source)
-            low[own], high[own] = self._of_source(boxes[own], source, epsilon)
+            some = boxes[own]
+            pairs = [
+                self._member_bounds(some, source, policy, epsilon)
+                for policy in range(self.n_policies)
+            ]
+            low[own], high[own] = (
+                reduce([p[i] for p in pairs], axis=0) for i in (0, 1)
+            )
         return low, high
 
     def tried_bounds(
@@ -132,74 +156,19 @@ class PerLoop(PolicyEnclosure):
         """Return relative widths where a parameter keeps its sign, else shares."""
         return relative_widths(boxes, extent)
 
-    def _of_source(self, boxes: Boxes, source: int, epsilon: float) -> Bounds:
-        """Return bounds of the policy that counts."""
-        pairs = [
-            self._loop_bounds(boxes, source, policy, epsilon)
-            for policy in range(self.n_policies)
-        ]
-        reduce = np.max if self.question.judge == "worst" else np.min
-        low, high = (reduce([pair[i] for pair in pairs], axis=0) for i in (0, 1))
-        return low, high
-
-
-class LoopEnclosure(PerLoop):
-    """Bounds on the losses of linear controllers over boxes of any linear family.
-
-    Args:
-        system: a linear family with an infinite horizon.
-        policies: a stack of controllers with leading dims `(source, policy)`.
-        sources: full context rows of the sources, which `signed` compares with.
-        question: criterion and judge; its tolerance does not matter here.
-    """
-
-    per_source: ClassVar = (*PerLoop.per_source, "_loops")
-
-    def __init__(
-        self,
-        system: LinearSystem,
-        policies: LinearController,
-        sources: Array,
-        question: Question,
-    ):
-        check_cost(question)
-        kind = KINDS.get(question.rule.box_bounds)
-        if kind is None:
-            raise NoEnclosureError(
-                f"The criterion {question.criterion!r} has no bounds over boxes for "
-                "controllers with states. Use ratio, regret, floor or signed."
-            )
-        super().__init__(system, policies, sources, question)
-        if question.rule.compares_with_best:
-            self.basis += (
-                "; the best is the least cost over all feedback of the whole state, "
-                "which no controller of another structure can beat"
-            )
-        self._kind = kind
-        self._loops: Any = np.empty(self._members.shape, object)
-        for place in np.ndindex(self._members.shape):
-            self._loops[place] = loop_trace(self._family.trace, self._members[place])
-        if question.rule.compares_with_home:
-            rows = np.asarray(sources, np.float64)
-            for s, p in np.ndindex(self._loops.shape):
-                box = Boxes.points(rows[s : s + 1])
-                low, high = self._bound(box, self._loops[s, p], COST, np.zeros(2))
-                self._home[s, p] = low[0], high[0]
-
-    def _loop_bounds(
+    def _member_bounds(
         self, boxes: Boxes, source: int, policy: int, epsilon: float
     ) -> Bounds:
-        del epsilon
-        loop, home = self._loops[source, policy], self._home[source, policy]
-        return self._bound(boxes, loop, self._kind, home)
-
-    def _bound(self, boxes: Boxes, trace: Trace, kind: int, home: Array) -> Bounds:
-        if not len(boxes):
-            return np.empty(0), np.empty(0)
-        self._family.check(boxes)
-        sigma = np.ascontiguousarray(self._family.system.initial_covariance)
-        sigmas = np.pad(sigma, (0, len(trace.A) - len(sigma))), sigma
-        return cost_bounds(self._family, boxes, trace, kind, home, sigmas)
+        """Return bounds of one policy on each box."""
+        measure, member = self.question.measure, self._members[source, policy]
+        if len(boxes):
+            self._family.check(boxes)
+        if measure != "performance":
+            return level_bounds(self._family, MEASURES[measure], boxes, member, epsilon)
+        kind = KINDS[self.question.rule.box_bounds]
+        return cost_bounds(
+            self._family, boxes, member, kind, self._home[source, policy]
+        )
 
 
 def cost_bounds(
@@ -208,19 +177,25 @@ def cost_bounds(
     trace: Trace,
     kind: int,
     home: Array,
-    sigmas: tuple[Array, Array],
+    sigmas: tuple[Array, Array] | None = None,
 ) -> Bounds:
     """Return bounds on the loss of one closed loop on each box.
 
     Args:
         family: the plant.
-        boxes: where, at least one.
+        boxes: where.
         trace: the loop.
         kind: which loss, see `rigor.losses`.
         home: bounds on what is subtracted from the cost.
-        sigmas: second moments of the initial states of the loop and of the plant.
+        sigmas: second moments of the initial states of the loop and of the plant; by
+            default those of the family, where a controller begins at zero.
     """
     low, high = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
+    if not len(boxes):
+        return low, high
+    if sigmas is None:
+        sigma = np.ascontiguousarray(family.system.initial_covariance)
+        sigmas = np.pad(sigma, (0, len(trace.A) - len(sigma))), sigma
     loop = BoxProgram(trace, boxes, ORDER)
     plant = loop.of(family.trace)
     options = (kind, family.system.is_continuous, *sigmas)
@@ -242,41 +217,13 @@ def check_level(question: Question) -> None:
     Args:
         question: what is asked.
     """
+    question.check_single("A bound on a measure over boxes")
     is_norm = isinstance(MEASURES[question.measure], NormMeasure)
     if not is_norm and question.measure != "decay_rate":
         raise NoEnclosureError(
             f"The measure {question.measure!r} has no bounds over boxes: what is said "
             "of it is about the contexts of the table."
         )
-
-
-class LevelEnclosure(PerLoop):
-    """Whether gains or controllers meet a level of a measure on whole boxes.
-
-    Args:
-        system: a linear family with an infinite horizon.
-        policies: a stack with leading dims `(source, policy)`.
-        sources: full context rows of the sources.
-        question: `floor` by the decay rate or an H∞ norm.
-    """
-
-    def __init__(
-        self, system: LinearSystem, policies: Policy, sources: Array, question: Question
-    ):
-        question.check_single("A bound on a measure over boxes")
-        self._measure = MEASURES[question.measure]
-        check_level(question)
-        super().__init__(system, policies, sources, question)
-
-    def _loop_bounds(
-        self, boxes: Boxes, source: int, policy: int, epsilon: float
-    ) -> Bounds:
-        low, high = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
-        if not len(boxes) or np.isnan(epsilon):
-            return low, high
-        self._family.check(boxes)
-        member = self._members[source, policy]
-        return level_bounds(self._family, self._measure, boxes, member, epsilon)
 
 
 def level_bounds(
@@ -287,11 +234,13 @@ def level_bounds(
     Args:
         family: the plant.
         measure: the decay rate or an H∞ norm.
-        boxes: where, at least one.
+        boxes: where.
         policy: a single one.
-        epsilon: tolerance of the loss.
+        epsilon: tolerance of the loss; without one nothing is known.
     """
     low, high = np.full(len(boxes), -np.inf), np.full(len(boxes), np.inf)
+    if not len(boxes) or np.isnan(epsilon):
+        return low, high
     if isinstance(measure, NormMeasure):
         _decide_norm(family, measure, boxes, policy, epsilon, high)
     else:

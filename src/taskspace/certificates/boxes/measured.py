@@ -19,8 +19,7 @@ from taskspace._util.arrays import Array
 from taskspace._util.clock import Clock
 from taskspace._util.threads import over_rows
 from taskspace.certificates.boxes.boxes import Bounds, Boxes, Enclosure
-from taskspace.measured import ErrorBounds
-from taskspace.sets.erosion import Windows
+from taskspace.measured import ErrorBounds, Windows
 
 # Pieces of a paving: on each axis that varies to begin with, and at most in all.
 FIRST_PIECES = {0: 1, 1: 128, 2: 12, 3: 6}
@@ -63,13 +62,9 @@ class MeasuredEnclosure(Enclosure):
         self.system, self.policies = inner.system, inner.policies
         self._numbers = np.arange(inner.n_sources)
         n_pieces = FIRST_PIECES.get(int((ends[1] > ends[0]).sum()), 4)
-        edges = [
-            np.linspace(a, b, n_pieces + 1) if b > a else np.array([a])
-            for a, b in zip(*ends, strict=True)
-        ]
         # The boxes that every paving begins with, and of each source's paving: pieces
         # of each cell, corners and bounds of the pieces. Parts share them.
-        self._cells = Boxes.from_edges(edges)
+        self._cells = Boxes.evenly(*ends, n_pieces)
         self._pavings: dict[int, tuple[NDArray, ...]] = {}
 
     @property

@@ -70,10 +70,9 @@ class MsdEnclosure(PolicyEnclosure):
                 f"form, but got horizon={system.horizon}."
             )
         if not isinstance(policies, LinearGain):
-            raise InvalidInputError(
+            raise NoEnclosureError(
                 f"policies must be LinearGain, but got {type(policies).__name__}."
             )
-        self.kind = "proof"
         self.basis = (
             "interval arithmetic with outward rounding on the closed-form cost and "
             "optimum of msd-v1, over whole boxes"

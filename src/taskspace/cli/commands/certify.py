@@ -1,10 +1,10 @@
 """`taskspace certify`: what is proven around and between the grid points."""
 
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 import xarray as xr
-from rich.padding import Padding
 
 from taskspace.certificates import Certificate, CertifyResult
 from taskspace.certificates import certify as certify_study
@@ -16,16 +16,9 @@ from taskspace.cli.options import (
     argument,
     as_command,
     option,
+    source_places,
 )
-from taskspace.cli.output import (
-    Answer,
-    console,
-    progress_console,
-    show_notes,
-    shown,
-    stage_progress,
-)
-from taskspace.cli.reading import source_places
+from taskspace.cli.output import Answer, figure_file, progress_console, stage_progress
 from taskspace.cover import Cover
 from taskspace.cover.cover import names_of
 from taskspace.errors import InvalidInputError
@@ -38,13 +31,8 @@ EXAMPLES = (
 )
 
 SHOWN_SOURCES = 12
+WIDTH = 86
 NOT_PROVEN = 3  # exit code
-MARKS = {
-    "proof": "green",
-    "confidence": "cyan",
-    "estimate": "yellow",
-    "vacuous": "dim",
-}
 
 
 @dataclass(frozen=True)
@@ -64,17 +52,18 @@ class Options:
     schedule: Path | None = option("Certify a schedule that schedule --save wrote.")
     time_limit: float = option("Processor seconds.", 20.0)
     seed: SeedOption = 0
-    figures: Path | None = option("Directory for figures and their data.")
+    plot: Path | None = option("Draw the certified boxes here: .png, .pdf or .svg.")
 
 
 @as_command
 def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
     """Certify a cover: on the table, between its targets, on fresh samples.
 
-    The statement printed first is the one that reaches furthest. Exit code 3 where it
-    is neither a proof nor a confidence that holds. A confidence is that of one
-    statement: certifying again after a change is another one.
+    The statement that reaches furthest is printed first, unless it is vacuous. Exit
+    code 3 where it is neither a proof nor a confidence that holds. A confidence is that
+    of one statement: certifying again after a change is another one.
     """
+    figure_file(options.plot)
     question = asking.question(options.path)
     with progress_console.status("load"):
         study = reading.study(options.path)
@@ -97,25 +86,25 @@ def certify(options: Options, asking: Asking, reading: Reading) -> Answer:
             seed=options.seed,
             progress=report,
         )
-        figures = []
-        if options.figures is not None:
-            from taskspace.show.figures.tolerance import (  # matplotlib loads slowly
-                save_certificate_figures,
-            )
+    notes = list(study.notes)
+    if options.plot is not None:
+        from taskspace.show import boxes  # matplotlib loads slowly
 
-            report("draw", 0, 1)
-            figures = save_certificate_figures(result, study, options.figures)
+        try:
+            boxes(study, result).savefig(options.plot, dpi=200)
+        except InvalidInputError as error:
+            notes.append(f"{options.plot} was not drawn. {error}")
     system = study.system
     return Answer(
-        lambda: {
+        {
             "path": str(options.path),
             **question.to_dict(),
             "objective": None if system is None else system.objective.to_dict(),
             "certificates": [c.to_dict() for c in result.certificates],
-            "figures": [str(file) for file in figures],
-            "notes": study.notes,
+            "notes": notes,
         },
-        lambda: _show(result, study, figures),
+        _words(result, study),
+        notes,
         0 if is_proven(result.certificates[-1]) else NOT_PROVEN,
     )
 
@@ -159,32 +148,30 @@ def selected(
     return saved.sources.tolist()
 
 
-def _show(result: CertifyResult, study: Study, figures: list[Path]) -> None:
-    """Print the statement that reaches furthest, then a short block for each other."""
-    show_notes(study.notes)
+def _words(result: CertifyResult, study: Study) -> str:
+    """Return a block for each statement that says something, the furthest first."""
     *others, last = result.certificates
-    console.print(f"Asked: {result.question.statement}.")
-    _show_block(last)
-    contexts = last.values.get("source_contexts", [])
-    if contexts:
-        more = "; ..." if len(contexts) > SHOWN_SOURCES else ""
-        words = [context_words(c, list(c)) for c in contexts[:SHOWN_SOURCES]]
-        console.print(f"  Sources that serve: {shown('; '.join(words))}{more}.")
     told = [c for c in others if c.kind != "vacuous" and "side" not in c.values]
-    for certificate in reversed(told):
-        _show_block(certificate)
+    blocks = [_block(certificate) for certificate in reversed(told)]
+    blocks.insert(len(blocks) if last.kind == "vacuous" else 0, _block(last))
+    lines = [f"Asked: {result.question.statement}.", *blocks]
     if n := len(others) - len(told):
-        console.print(f"{n} more that bound less or do not apply: --format json.")
+        lines.append(f"{n} more that bound less or do not apply: --format json.")
     if cost := study.table.attrs.get("cost"):
-        console.print(shown(str(cost)))
-    for file in figures:
-        console.print(f"Figure {shown(file)}")
+        lines.append(str(cost))
+    return "\n".join(lines)
 
 
-def _show_block(certificate: Certificate) -> None:
-    """Print a statement: its name and kind in a line, then why, indented."""
-    kind, holds = certificate.kind, certificate.holds
-    colour = MARKS[kind] if holds or kind == "vacuous" else "yellow"
-    word = "" if holds else ", does not hold"
-    console.print(f"[bold]{certificate.name}[/bold] [{colour}]{kind}{word}[/]")
-    console.print(Padding(shown(certificate.why), (0, 0, 0, 2)))
+def _block(certificate: Certificate) -> str:
+    """Return a statement: its name and kind in a line, then why, indented."""
+    holds = certificate.holds or certificate.kind == "vacuous"
+    missing = "" if holds else ", does not hold"
+    lines = [f"{certificate.name}: {certificate.kind}{missing}"]
+    why = textwrap.wrap(certificate.why, WIDTH, break_on_hyphens=False)
+    lines += [f"  {line}" for line in why]
+    contexts = certificate.values.get("source_contexts", [])
+    if contexts:
+        words = [context_words(c, list(c)) for c in contexts[:SHOWN_SOURCES]]
+        more = "; ..." if len(contexts) > SHOWN_SOURCES else ""
+        lines.append(f"  Sources that serve: {'; '.join(words)}{more}.")
+    return "\n".join(lines)

@@ -1,5 +1,6 @@
 """`taskspace cover`: the fewest sources that serve all targets."""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,18 +11,16 @@ from taskspace.cli.options import (
     argument,
     as_command,
     option,
+    read_problem,
+    source_places,
 )
 from taskspace.cli.output import (
     Answer,
-    console,
     figure_file,
     search_progress,
-    show_result,
-    shown,
     stage_progress,
     writable,
 )
-from taskspace.cli.reading import read_problem, source_places
 from taskspace.cover import METHODS, Cover
 from taskspace.cover.part import mean_cover
 from taskspace.cover.problem import CoverProblem
@@ -98,7 +97,7 @@ def cover(options: Options, asking: Asking, reading: Reading) -> Answer:
         )
         report("load", 1, 1)
         found = _find(options, problem, report)
-    result = found
+    result, text = found, str(found)
     if isinstance(found, SmallestEpsilon):
         assert found.cover is not None
         found = found.cover
@@ -112,18 +111,13 @@ def cover(options: Options, asking: Asking, reading: Reading) -> Answer:
             "weights": options.weights and str(options.weights),
         }
         found.save(options.save, question=record)
+        words = ["taskspace", "verify", str(options.save), str(options.path)]
+        text += f"\nNext: {shlex.join(words)}"
     if options.plot is not None:
-        from taskspace.show.figures.map import map as draw_map  # matplotlib is slow
+        from taskspace.show import map as draw_map  # matplotlib loads slowly
 
         draw_map(study, found).savefig(options.plot, dpi=200)
-
-    def show() -> None:
-        show_result(result)
-        if options.save is not None:
-            words = f"taskspace verify {options.save} {options.path}"
-            console.print(shown(f"Check the saved cover with: {words}"))
-
-    return Answer(result.to_dict, show, 0 if found.missed_share is None else UNMET)
+    return Answer(result, text, code=0 if found.missed_share is None else UNMET)
 
 
 def _question(options: Options, asking: Asking) -> Question:

@@ -16,14 +16,11 @@ from taskspace.cli.options import (
     argument,
     as_command,
     option,
-    question_options,
 )
 from taskspace.cli.output import (
     Answer,
-    console,
     figure_file,
     search_progress,
-    shown,
     stage_progress,
     writable,
 )
@@ -91,23 +88,17 @@ def design(options: Options, asking: Asking) -> Answer:
     if options.save is not None:
         write_atomically(options.save, json.dumps(plain(record)) + "\n")
     if options.plot is not None:
-        from taskspace.show.figures.gains import gains  # matplotlib loads slowly
+        from taskspace.show import gains  # matplotlib loads slowly
 
         gains(made).savefig(options.plot, dpi=200)
 
-    def show() -> None:
-        for line in str(made).splitlines():
-            console.print(shown(line), soft_wrap=True)
-        if proof is not None:
-            mark = "[green]proven[/green]" if proof.holds else "[red]not proven[/red]"
-            console.print(f"Whole box: {mark}. {shown(proof.why)}")
-            return
-        words = [shlex.quote(options.path), question_options(made.question)]
-        words += [f"--set {shlex.quote(value)}" for value in options.overrides or ()]
-        again = f"taskspace design {' '.join(words)} --certify"
-        console.print(f"Next: {shown(again)}", soft_wrap=True)
-
-    return Answer(lambda: record, show)
+    if proof is not None:
+        mark = "proven" if proof.holds else "not proven"
+        return Answer(record, f"{made}\nWhole box: {mark}. {proof.why}")
+    words = ["taskspace", "design", options.path, "--ask", str(made.question)]
+    for value in options.overrides or ():
+        words += ["--set", value]
+    return Answer(record, f"{made}\nNext: {shlex.join([*words, '--certify'])}")
 
 
 def _task(options: Options, asking: Asking) -> tuple[Any, Any, Question]:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from taskspace.cli.options import TrustOption, argument, as_command, option
-from taskspace.cli.output import Answer, console, show_table, shown
+from taskspace.cli.output import Answer
 from taskspace.runs.code import build_trainer
 from taskspace.runs.experiment import named_system
 from taskspace.testing import Check, system_checks
@@ -15,7 +15,6 @@ EXAMPLES = (
 )
 
 STATES = {True: "ok", False: "failed", None: "skipped"}
-COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 
 
 @dataclass(frozen=True)
@@ -50,23 +49,15 @@ def doctor(options: Options) -> Answer:
         trainer = build_trainer({"id": options.trainer})
     checks = system_checks(system, trainer, context=context)
     has_failed = any(check.ok is False for check in checks)
-    return Answer(lambda: checks, lambda: _show(checks), has_failed)
+    return Answer(checks, _words(checks), code=int(has_failed))
 
 
-def _show(checks: list[Check]) -> None:
-    """Print the checks, and the next command."""
-    columns = ("check", "", "what was found")
-    states = [STATES[check.ok] for check in checks]
-    rows = [
-        (check.check, f"[{COLOURS[state]}]{state}[/]", shown(check.detail))
-        for check, state in zip(checks, states, strict=True)
-    ]
-    show_table(columns, rows, texts=columns)
-    counts = Counter(states)
-    summary = f"{len(checks)} checks: " + ", ".join(
-        f"{counts[state]} {state}" for state in COLOURS if counts[state]
-    )
-    if counts["failed"]:
-        console.print(f"[red]![/red] {summary}.")
-    else:
-        console.print(f"{summary}. Next: taskspace init, taskspace run FILE.toml")
+def _words(checks: list[Check]) -> str:
+    """Return how many checks passed, each check, and the next command."""
+    counts = Counter(STATES[check.ok] for check in checks)
+    found = [f"{counts[state]} {state}" for state in STATES.values() if counts[state]]
+    lines = [f"{len(checks)} checks: {', '.join(found)}."]
+    lines += [f"{STATES[c.ok]:<8} {c.check}: {c.detail}" for c in checks]
+    if not counts["failed"]:
+        lines.append("Next: taskspace init, taskspace run FILE.toml")
+    return "\n".join(lines)

@@ -1,21 +1,14 @@
 """`taskspace evaluate`: a library on trial, compared with what one could do instead."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from taskspace.cli.options import SeedOption, TrustOption, argument, as_command, option
-from taskspace.cli.output import (
-    Answer,
-    console,
-    number,
-    percent,
-    progress_console,
-    show_notes,
-    show_table,
-    shown,
-    warn,
-)
+from taskspace.cli.output import Answer, progress_console
 from taskspace.deploy import PolicyLibrary, Trial, try_library
 from taskspace.deploy.base import Guarantee
 from taskspace.runs.experiment import named_system
@@ -65,17 +58,15 @@ def evaluate(options: Options) -> Answer:
             noise=options.noise,
             pool=pool,
         )
-    return Answer(
-        lambda: {
-            "library": str(options.folder),
-            "system": options.system,
-            "seed": options.seed,
-            "noise": options.noise,
-            "guarantee": library.guarantee.to_dict(),
-            **trial.to_dict(),
-        },
-        lambda: _show(trial, library.guarantee, options.noise),
-    )
+    record = {
+        "library": str(options.folder),
+        "system": options.system,
+        "seed": options.seed,
+        "noise": options.noise,
+        "guarantee": library.guarantee.to_dict(),
+        **trial.to_dict(),
+    }
+    return Answer(record, _words(trial, library.guarantee, options.noise), trial.notes)
 
 
 def _system(options: Options) -> tuple[System, Any]:
@@ -89,28 +80,32 @@ def _system(options: Options) -> tuple[System, Any]:
     return study.require_system(), pool
 
 
-def _show(trial: Trial, guarantee: Guarantee, noise: float) -> None:
-    """Print how the library did, and the alternatives."""
-    console.print(f"{guarantee.kind.capitalize()}: {shown(guarantee.statement)}")
-    show_table(
-        ("", "n", "mean J", "loss", "worst", "failed", "≤ ε"),
-        [
-            [
-                one.name,
-                str(one.n_policies) if one.n_policies else "–",
-                number(one.mean_performance),
-                f"{number(one.mean_percent, 3)} %",
-                f"{number(one.worst_percent, 3)} %",
-                percent(one.failed, 3),
-                "–" if one.within is None else percent(one.within),
-            ]
-            for one in trial.contenders
-        ],
-        title=f"n policies; means of {trial.n_contexts:,} contexts drawn, worst of "
-        f"{trial.n_compared:,} tried (with corners and nodes); losses against "
-        f"{trial.reference}; noise of the measured context {noise:g}",
-    )
+def _words(trial: Trial, guarantee: Guarantee, noise: float) -> str:
+    """Return how the library did, and the alternatives as a table."""
     word = "estimate" if guarantee.kind == "estimate" else "guarantee"
-    for is_failure, sentence in trial.sentences(word):
-        (warn if is_failure else console.print)(sentence)
-    show_notes(trial.notes)
+    said = ["! " * failed + text for failed, text in trial.sentences(word)]
+    rows = [
+        {
+            "": one.name,
+            "n": str(one.n_policies or "–"),
+            "mean J": _number(one.mean_performance, 4),
+            "loss %": _number(one.mean_percent, 3),
+            "worst %": _number(one.worst_percent, 3),
+            "failed %": _number(100 * one.failed, 3),
+            "≤ ε %": _number(one.within and 100 * one.within, 4),
+        }
+        for one in trial.contenders
+    ]
+    table = pd.DataFrame(rows).to_string(index=False)
+    about = (
+        f"n: policies. Means of {trial.n_contexts:,} contexts drawn, worst of "
+        f"{trial.n_compared:,} tried (with corners and nodes); losses against "
+        f"{trial.reference}; noise of the measured context {noise:g}."
+    )
+    head = f"{guarantee.kind.capitalize()}: {guarantee.statement}"
+    return "\n".join([*said, head, table, about])
+
+
+def _number(value: float | None, digits: int) -> str:
+    """Return a number for the table; a dash where there is none."""
+    return "–" if value is None or math.isnan(value) else f"{value:.{digits}g}"

@@ -4,15 +4,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from taskspace._util.files import inside, write_atomically
-from taskspace.cli.options import (
-    Asking,
-    Reading,
-    argument,
-    as_command,
-    option,
-)
-from taskspace.cli.output import Answer, console, shown, stage_progress, writable
+from taskspace._util.files import inside
+from taskspace.cli.options import Asking, Reading, argument, as_command, option
+from taskspace.cli.output import Answer, stage_progress, writable
 from taskspace.errors import InvalidInputError
 
 EXAMPLES = (
@@ -43,7 +37,7 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
     """
     from taskspace.certificates import certify
     from taskspace.deploy.files import MANIFEST
-    from taskspace.show.page import build_page
+    from taskspace.show.page.build import explore as write_page
     from taskspace.show.page.build import page_questions
 
     path = options.path
@@ -67,19 +61,17 @@ def explore(options: Options, asking: Asking, reading: Reading) -> Answer:
             for question in questions
             if options.certify
         ]
-        html = build_page(
+        write_page(
             study,
+            file,
             asked,
             certified=certified,
             time_limit=options.time_limit,
             progress=report,
         )
-        write_atomically(file, html)
     seconds, size = time.perf_counter() - began, file.stat().st_size
     return Answer(
-        lambda: {"file": str(file), "bytes": size, "seconds": seconds},
-        lambda: console.print(
-            f"{shown(file)}: {size / 1e6:.2f} MB, {seconds:.1f} s\n"
-            "Open it in a browser; it needs no server and no network."
-        ),
+        {"file": str(file), "bytes": size, "seconds": seconds},
+        f"{file}: {size / 1e6:.2f} MB, {seconds:.1f} s\n"
+        "Open it in a browser; it needs no server and no network.",
     )

@@ -15,7 +15,7 @@ import typer
 from taskspace.certificates import Certificate, certify
 from taskspace.cli.commands.certify import NOT_PROVEN, is_proven, selected
 from taskspace.cli.options import Asking, Reading, argument, as_command, option
-from taskspace.cli.output import Answer, console, progress_console, show_notes, shown
+from taskspace.cli.output import Answer, progress_console, shown
 from taskspace.cover import minimum_cover
 from taskspace.deploy import PolicyLibrary, ScheduleLibrary, library
 from taskspace.deploy.operation import with_operation
@@ -29,7 +29,7 @@ from taskspace.schedules import Schedule
 
 EXAMPLES = (
     "taskspace export runs/msd-lqr --ask 'regret <= 0.2' --to library",
-    "taskspace export scores.csv --ask 'regret <= 5' --to library",
+    "taskspace export scores.csv --ask 'regret <= 5' --to library --as none",
 )
 SECONDS = 20.0
 """Processor seconds to look for few sources, and for a proof."""
@@ -125,17 +125,14 @@ def export(
         status.update("write")
         _write(made, to, {name: exporters[name] for name in formats}, given)
 
-    def show() -> None:
-        show_notes(study.notes)
-        _show(made)
-        console.print(f"Written {shown(to)}: {', '.join(['library', *formats])}.")
-        if isinstance(made, PolicyLibrary) and made.policies is not None:
-            words = ["taskspace", "evaluate", str(to), str(options.path)]
-            words += ["--trust"] if reading.trust else []
-            console.print(f"Next: {shown(shlex.join(words))}")
-
+    lines = _words(made)
+    lines.append(f"Written {to}: {', '.join(['library', *formats])}.")
+    if isinstance(made, PolicyLibrary) and made.policies is not None:
+        words = ["taskspace", "evaluate", str(to), str(options.path)]
+        words += ["--trust"] if reading.trust else []
+        lines.append(f"Next: {shlex.join(words)}")
     record = {"library": str(to), "formats": formats, "size": made.size}
-    return Answer(lambda: {**record, **made.contract()}, show)
+    return Answer({**record, **made.contract()}, "\n".join(lines), study.notes)
 
 
 def _chosen(options: Options, study: Study, question: Question) -> dict[str, Any]:
@@ -220,20 +217,17 @@ def _write(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _show(made: PolicyLibrary | ScheduleLibrary) -> None:
-    """Print what is in a library, and what is known of it."""
+def _words(made: PolicyLibrary | ScheduleLibrary) -> list[str]:
+    """Return what is in a library, and what is known of it."""
     guarantee = made.guarantee
     if isinstance(made, ScheduleLibrary):
-        for line in made.schedule.rows:
-            console.print(shown(line), soft_wrap=True)
-        console.print(f"{shown(guarantee.statement)} {DRIFT}", soft_wrap=True)
-        return
-    console.print(
-        f"[bold]{made.size} policies[/bold] in {len(made.regions.policy):,} "
-        f"{made.regions.plural}. {guarantee.kind.capitalize()}: "
-        f"{shown(guarantee.statement)}"
-    )
+        return [*made.schedule.rows, f"{guarantee.statement} {DRIFT}"]
+    lines = [
+        f"{made.size} policies in {len(made.regions.policy):,} {made.regions.plural}. "
+        f"{guarantee.kind.capitalize()}: {guarantee.statement}"
+    ]
     if operation := guarantee.values.get("operation"):
-        console.print(shown(operation.get("statement") or operation.get("why", "")))
+        lines.append(operation.get("statement") or operation.get("why", ""))
     if made.policies is None:
-        console.print("The library holds names: no policies came with this table.")
+        lines.append("The library holds names: no policies came with this table.")
+    return lines

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from taskspace.cli.options import argument, as_command, option
-from taskspace.cli.output import Answer, show_text, writable
+from taskspace.cli.output import Answer, writable
 from taskspace.errors import InvalidInputError, MissingExtraError, UnknownNameError
 from taskspace.runs import builtin_experiments, load_experiment
 from taskspace.systems import SYSTEMS
@@ -41,7 +41,7 @@ def init(options: Options) -> Answer:
             "trainers": list(TRAINERS),
             "experiments": list(builtin_experiments()),
         }
-        return Answer(lambda: built_in, lambda: show_text(_list(built_in)))
+        return Answer(built_in, _list(built_in))
     if path.suffix != ".toml":
         raise InvalidInputError(f"The file must end in .toml, but got {path.name}.")
     if path.exists():
@@ -60,10 +60,7 @@ def init(options: Options) -> Answer:
     path.write_text(text)
     load_experiment(str(path))  # what is written can be run
     next_command = f"Next: taskspace doctor {path}, then taskspace run {path}"
-    return Answer(
-        lambda: {"experiment": str(path)},
-        lambda: show_text(f"Wrote {path}\n{next_command}"),
-    )
+    return Answer({"experiment": str(path)}, f"Wrote {path}\n{next_command}")
 
 
 def _system(name: str) -> dict[str, Any]:

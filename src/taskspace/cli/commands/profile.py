@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from taskspace.cli.options import Asking, Reading, argument, as_command, option
-from taskspace.cli.output import Answer, figure_file, show_result, stage_progress
+from taskspace.cli.output import Answer, figure_file, stage_progress
 from taskspace.cover import complexity_profile
 from taskspace.questions import Question
 
@@ -49,10 +49,10 @@ def profile(options: Options, asking: Asking, reading: Reading) -> Answer:
             progress=report,
         )
     if options.plot is not None:
-        from taskspace.show.figures.profile import profile as draw  # slow
+        from taskspace.show import profile as draw  # matplotlib loads slowly
 
         draw(study, question, points=points).savefig(options.plot, dpi=200)
-    return Answer(points.to_dict, lambda: show_result(points, study.notes))
+    return Answer(points, points, study.notes)
 
 
 def _epsilon(question: Question, word: str) -> float:

@@ -13,7 +13,7 @@ from taskspace.cli.options import (
     as_command,
     option,
 )
-from taskspace.cli.output import Answer, show_text, stage_progress
+from taskspace.cli.output import Answer, stage_progress
 from taskspace.runs import load_experiment, run_experiment
 
 EXAMPLES = (
@@ -59,12 +59,10 @@ def run(options: Options) -> Answer:
             report=report,
         )
         report("draw", 0, 1)
-        from taskspace.show.figures.coverage import draw_run  # matplotlib is slow
+        from taskspace.show.curves import draw_run  # matplotlib is slow
 
         figures = [str(file) for file in draw_run(result.path, result.results)]
         report("draw", 1, 1)
     drawn = [f"Figure {file}" for file in figures]
-    return Answer(
-        lambda: result.to_dict() | {"figures": figures},
-        lambda: show_text("\n".join([str(result), *drawn, result.next_command])),
-    )
+    text = "\n".join([str(result), *drawn, result.next_command])
+    return Answer(result.to_dict() | {"figures": figures}, text)

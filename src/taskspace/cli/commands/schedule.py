@@ -1,24 +1,11 @@
 """`taskspace schedule`: the fewest breakpoints of an interpolated schedule."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from taskspace.cli.options import (
-    Asking,
-    Reading,
-    argument,
-    as_command,
-    command_options,
-    option,
-)
-from taskspace.cli.output import (
-    Answer,
-    console,
-    figure_file,
-    shown,
-    stage_progress,
-    writable,
-)
+from taskspace.cli.options import Asking, Reading, argument, as_command, option
+from taskspace.cli.output import Answer, figure_file, stage_progress, writable
 from taskspace.schedules import Schedule
 from taskspace.schedules import schedule as find_schedule
 
@@ -51,17 +38,12 @@ def schedule(options: Options, asking: Asking, reading: Reading) -> Answer:
     if options.save is not None:
         found.save(options.save)
     if options.plot is not None:
-        from taskspace.show.figures.schedule import schedule as draw  # slow
+        from taskspace.show import schedule as draw  # matplotlib loads slowly
 
         draw(study, found).savefig(options.plot, dpi=200)
-    again = command_options(options.path, question, read=reading.read)
-
-    def show() -> None:
-        for line in str(found).splitlines():
-            console.print(shown(line), soft_wrap=True)
-        saved = options.save or "table.json"
-        first = "" if options.save else " --save table.json, then"
-        words = f"taskspace certify {again} --schedule {saved}"
-        console.print(f"Next:{shown(f'{first} {words}')}", soft_wrap=True)
-
-    return Answer(found.to_dict, show)
+    saved = options.save or Path("table.json")
+    words = ["taskspace", "certify", str(options.path), "--ask", str(question)]
+    words += ["--read", reading.read] if reading.read else []
+    first = "" if options.save else "--save table.json, then "
+    again = shlex.join([*words, "--schedule", str(saved)])
+    return Answer(found, f"{found}\nNext: {first}{again}")

@@ -1,5 +1,6 @@
 """`taskspace select`: train only what the answer needs."""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,17 +13,10 @@ from taskspace.cli.options import (
     argument,
     as_command,
     option,
-    question_options,
 )
-from taskspace.cli.output import (
-    Answer,
-    console,
-    shown,
-    stage_progress,
-    warn,
-)
+from taskspace.cli.output import Answer, stage_progress
 from taskspace.errors import InvalidInputError
-from taskspace.runs import SelectionRun, load_experiment, run_selection
+from taskspace.runs import load_experiment, run_selection
 from taskspace.runs.experiment import SelectSpec
 from taskspace.runs.opening import open_study
 from taskspace.selection import SELECTORS
@@ -94,27 +88,15 @@ def select(options: Options, asking: Asking) -> Answer:
             full_table=table,
             progress=report,
         )
-    from taskspace.show.figures.history import history  # slow
+    from taskspace.show import history  # matplotlib loads slowly
     from taskspace.show.style import save
 
-    figures = [
-        str(f) for f in save(history(run.result), run.path / "figures/selection")
-    ]
-    return Answer(
-        lambda: {"run": str(run.path), **run.result.record(), "figures": figures},
-        lambda: _show(run, figures[0]),
-    )
-
-
-def _show(run: SelectionRun, figure: str) -> None:
-    """Print what was selected and spent, and the next command."""
     result = run.result
-    for sentence in result.sentences:
-        console.print(shown(sentence))
-    for warning in result.warnings:
-        warn(shown(warning))
-    console.print(f"Figure {shown(figure)}")
-    console.print(
-        f"Run in {shown(run.path)} ({run.seconds:.1f} s). Next: taskspace certify "
-        f"{shown(run.path)} {question_options(result.question)}"
-    )
+    figures = [str(f) for f in save(history(result), run.path / "figures/selection")]
+    words = ["taskspace", "certify", str(run.path), "--ask", str(result.question)]
+    lines = [*result.sentences, *(f"! {warning}" for warning in result.warnings)]
+    lines.append(f"Figure {figures[0]}")
+    lines.append(f"Run in {run.path} ({run.seconds:.1f} s).")
+    lines.append(f"Next: {shlex.join(words)}")
+    record = {"run": str(run.path), **result.record(), "figures": figures}
+    return Answer(record, "\n".join(lines))

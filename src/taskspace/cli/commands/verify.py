@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taskspace.cli.options import argument, as_command, option
-from taskspace.cli.output import Answer, console, show_notes, show_result, shown
-from taskspace.cli.reading import read_problem
+from taskspace.cli.options import argument, as_command, option, read_problem
+from taskspace.cli.output import Answer
 from taskspace.cover import Cover, verify_cover
 from taskspace.errors import InvalidInputError
 from taskspace.questions import Question
@@ -83,19 +82,11 @@ def verify(files: Files) -> Answer:
     }
     asked = {**question.to_dict(), "read": read, **limits, **given}
 
-    def show() -> None:
-        show_result(found)
-        said = [f"{key} {value}" for key, value in {**limits, **given}.items() if value]
-        said += [f"read with {key}={value}" for key, value in read.items()]
-        words = "; ".join([question.statement, *said])
-        console.print(f"Verified for: {shown(words)}.", soft_wrap=True)
-        show_notes(problem.notes)
-
-    return Answer(
-        lambda: {**found.to_dict(), "question": asked, "notes": problem.notes},
-        show,
-        not found.holds,
-    )
+    said = [f"{key} {value}" for key, value in {**limits, **given}.items() if value]
+    said += [f"read with {key}={value}" for key, value in read.items()]
+    text = f"{found}\nVerified for: {'; '.join([question.statement, *said])}."
+    record = {**found.to_dict(), "question": asked, "notes": problem.notes}
+    return Answer(record, text, problem.notes, int(not found.holds))
 
 
 def _question_of(record: dict[str, Any], data: object) -> Question:
@@ -146,4 +137,4 @@ def _verify_run(path: Path) -> Answer:
         words = ["Not everything is there:", *(f"- {each}" for each in damages)]
         words.append(f"Mend it with: {store.resume_command}")
     record = {"holds": not damages, "failures": damages, "not_checked": []}
-    return Answer(lambda: record, lambda: show_result("\n".join(words)), bool(damages))
+    return Answer(record, "\n".join(words), code=int(bool(damages)))

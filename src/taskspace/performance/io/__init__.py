@@ -10,6 +10,6 @@
 """
 
 from taskspace.performance.io.arrays import write_matrix
-from taskspace.performance.io.read import MATRIX_SUFFIXES, read_matrix, table_from
+from taskspace.performance.io.read import MATRIX_SUFFIXES, read_matrix
 
-__all__ = ["MATRIX_SUFFIXES", "read_matrix", "table_from", "write_matrix"]
+__all__ = ["MATRIX_SUFFIXES", "read_matrix", "write_matrix"]

@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from taskspace._util.files import check_bytes, check_cells, check_file, replacing
+from taskspace._util.files import check_cells, check_file, replacing
 from taskspace.errors import InvalidInputError
 from taskspace.performance.io.frame import Matrix
 from taskspace.performance.table import ORIGINS, provenance_of
@@ -46,7 +46,7 @@ def read_arrays(path: Path) -> Arrays:
         return {"performance": np.array(array)}
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        check_bytes(sum(member.file_size for member in members), str(path))
+        check_cells(sum(member.file_size for member in members) // 8, str(path))
         for member in members:
             with archive.open(member) as file:
                 _check_member(file, member, str(path))

@@ -13,7 +13,7 @@ several; `target` or `target_k`, …; and `performance`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -39,15 +39,46 @@ from taskspace.spaces import Points
 Rows = NDArray[np.intp]
 
 
+Missing = Literal["error", "not served"]
+
+
 @dataclass(frozen=True)
 class Choices:
-    """What a user says about a table of columns; see `read_matrix`."""
+    """What a user says about a matrix, checked; see `read_matrix`."""
 
+    lower_is_better: bool | None = None
     targets: Sequence[str] | None = None
     ignore: Sequence[str] = ()
-    may_be_empty: bool = False
+    missing: Missing = "error"
+    header: bool | None = None
     row_names: bool | None = None
     long: Sequence[str] | None = None
+
+    def __post_init__(self):
+        if self.missing not in get_args(Missing):
+            raise UnknownNameError("missing", self.missing, get_args(Missing))
+        for name in ("targets", "ignore"):
+            if isinstance(getattr(self, name), str):
+                raise InvalidInputError(
+                    f"{name} must be a list of names, but got the text "
+                    f"{getattr(self, name)!r}."
+                )
+        for name in ("lower_is_better", "header", "row_names"):
+            value = getattr(self, name)
+            if not isinstance(value, bool | None):
+                raise InvalidInputError(
+                    f"{name} must be true or false, but got {value!r}."
+                )
+        if both := set(self.targets or ()) & set(self.ignore):
+            raise InvalidInputError(
+                f"A column is either a target or ignored, but {min(both)!r} is named "
+                "in both targets and ignore."
+            )
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether cells of the matrix may be empty."""
+        return self.missing != "error"
 
 
 @dataclass
@@ -169,11 +200,10 @@ def _read_wide(frame: pd.DataFrame, origin: str, choices: Choices) -> Matrix:
     options: Any = {"skip": reference, "may_be_empty": choices.may_be_empty}
     cells = numbers(frame, places, origin, **options)
     targets = [columns[place] for place in places]
-    by_row = {"performance": cells}
+    by_row = {"performance": cells[rows]}
     if "home" in columns and "home" not in targets:
-        by_row["home_performance"] = numbers(
-            frame, _places(frame, "home"), origin, **options
-        )
+        home = numbers(frame, _places(frame, "home"), origin, **options)
+        by_row["home_performance"] = home[rows]
     matrix = _families(frame, origin, rows, sources, space, names, by_row)
     if "home_performance" in matrix.extras:
         matrix.extras["home_performance"] = matrix.extras["home_performance"][..., 0]
@@ -316,16 +346,7 @@ def _read_long(frame: pd.DataFrame, origin: str, choices: Choices) -> Matrix:
             error = np.sqrt(squares / (count - 1) / count)
             by_row["standard_error"] = error.reshape(shape)
             notes.append("Rows of the same cell are averaged; standard errors follow.")
-    rows = frame.iloc[first_row]
-    matrix = _families(
-        rows,
-        origin,
-        np.arange(len(rows)),
-        sources and [sources[i] for i in first_row],
-        space and Points(space.names, space.points[first_row]),
-        None,
-        by_row,
-    )
+    matrix = _families(frame, origin, first_row, sources, space, None, by_row)
     matrix.names["target"] = goals and [goals[i] for i in first_column]
     matrix.spaces["target"] = targets and Points(
         targets.names, targets.points[first_column]
@@ -417,7 +438,7 @@ def _families(
         names: the source of each row, None where its context or nothing tells it.
         space: the context of each row's source.
         policies: the policy of each row; a source may have each name once.
-        by_row: arrays with one row per row of the frame.
+        by_row: arrays with one row per row that counts.
     """
     frame = frame.iloc[rows]
     names = names and [names[row] for row in rows]
@@ -429,7 +450,7 @@ def _families(
     if labels is not None:
         _refuse_same_name(frame, origin, family, labels)
     n_targets = by_row["performance"].shape[1]
-    order = rows[even_families(family, n_targets, origin)]
+    order = even_families(family, n_targets, origin)
     extras = {name: array[order] for name, array in by_row.items()}
     return Matrix(
         origin,
@@ -498,16 +519,9 @@ def numbered(keys: Sequence[Any]) -> tuple[Rows, Rows]:
     Returns:
         The index of each row, and the first row of each index.
     """
-    index = pd.factorize(_column(keys[0]))[0]
-    for key in keys[1:]:
-        other = pd.factorize(_column(key))[0]
-        index = pd.factorize(index * (int(other.max()) + 1) + other)[0]
-    first = np.flatnonzero(~pd.Series(index).duplicated().to_numpy())
-    return index.astype(np.intp), first
-
-
-def _column(key: Any) -> NDArray[Any]:
-    return key if isinstance(key, np.ndarray) else np.asarray(key, object)
+    frame = pd.DataFrame(dict(enumerate(keys)))
+    index = frame.groupby(list(frame), sort=False).ngroup().to_numpy(np.intp)
+    return index, np.flatnonzero(~pd.Series(index).duplicated().to_numpy())
 
 
 def even_families(family: Rows, n_targets: int, origin: str) -> Rows:

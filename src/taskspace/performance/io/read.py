@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path, PurePath
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from taskspace._util.arrays import Array
-from taskspace.errors import InvalidInputError, TaskspaceError, UnknownNameError
+from taskspace.errors import InvalidInputError, TaskspaceError
 from taskspace.performance.io.arrays import (
     arrays_of_dataset,
     matrix_of_arrays,
@@ -20,6 +21,7 @@ from taskspace.performance.io.cells import contexts_in, is_number, label
 from taskspace.performance.io.frame import (
     Choices,
     Matrix,
+    Missing,
     check_known,
     matrix_of_frame,
     normal_frame,
@@ -30,8 +32,6 @@ from taskspace.spaces import Points
 
 TEXT_SUFFIXES = (".csv", ".tsv")
 MATRIX_SUFFIXES = (*TEXT_SUFFIXES, ".npy", ".npz")
-
-Missing = Literal["error", "not served"]
 
 COSTS = {
     "cost", "costs", "cputime", "delay", "delays", "err", "error", "errors",
@@ -48,9 +48,9 @@ OTHERS = {
 
 
 def read_matrix(
-    path: str | Path,
+    data: str | Path | pd.DataFrame | xr.DataArray | xr.Dataset,
     *,
-    contexts: str | Path | None = None,
+    contexts: str | Path | pd.DataFrame | None = None,
     lower_is_better: bool | None = None,
     targets: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
@@ -59,16 +59,18 @@ def read_matrix(
     row_names: bool | None = None,
     long: Sequence[str] | None = None,
 ) -> xr.Dataset:
-    """Return a performance table from a transfer matrix in a file.
+    """Return a performance table from a transfer matrix in a file or an object.
 
     Args:
-        path: a file whose name ends in one of `MATRIX_SUFFIXES`; a `.npy` file holds
-            only the array. Read other formats with pandas or xarray, and give what
-            they read to `table_from`.
-        contexts: a CSV or TSV file with the contexts of the targets, one per
-            row: in the order of the targets, or named by a column `target`, `source`,
-            `context` or `name`. Sources that have no contexts of their own take them
-            from it too: by name, or in order if the matrix is square.
+        data: a file whose name ends in one of `MATRIX_SUFFIXES` (a `.npy` file holds
+            only the array); a wide or long data frame (see
+            `taskspace.performance.io.frame`); a `DataArray` with dims `(source,
+            target)` or `(source, policy, target)`; or a `Dataset` that holds it as
+            `performance`. Other formats are read by pandas and xarray.
+        contexts: a CSV or TSV file, or a frame, with the contexts of the targets, one
+            per row: in the order of the targets, or named by a column `target`,
+            `source`, `context` or `name`. Sources that have no contexts of their own
+            take them from it too: by name, or in order if the matrix is square.
         lower_is_better: the cells are costs; they are negated. If left out they are
             scores, unless names or numbers say otherwise, which is refused.
         targets: names of the targets; all other columns are left out.
@@ -76,135 +78,72 @@ def read_matrix(
         missing: `"error"` refuses empty cells, `"not served"` takes them for failures.
         header: whether the first row of a text file holds names of columns. Found out
             if left out; where both readings fit, the file is refused.
-        row_names: whether the first column holds names of rows, likewise.
+        row_names: whether the first column of a table holds names of rows, likewise.
         long: which columns of a table with one row per run are its source, target,
             value and, if wanted, policy; runs of the same cell are averaged.
 
     Returns:
         The table. Its attribute `read_as` says what was taken for names, and `notes`
         has sentences about columns that are not used and about empty cells.
+
+    Examples:
+        >>> frame = pd.DataFrame({"source": ["a", "b"], "easy": [9, 7], "hard": [1, 6]})
+        >>> read_matrix(frame)["best_known"].values.tolist()
+        [9.0, 6.0]
     """
-    path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in MATRIX_SUFFIXES:
+    choices = Choices(
+        lower_is_better, targets, ignore, missing, header, row_names, long
+    )
+    second = None
+    if contexts is not None:
+        second = _loaded(contexts, "the contexts", Choices(header=True))
+    origin, loaded = _loaded(data, "the data frame", choices)
+    if isinstance(loaded, pd.DataFrame):
+        matrix = matrix_of_frame(loaded, origin, choices)
+    else:
+        for name in ("header", "row_names", "long"):
+            if getattr(choices, name) is not None:
+                raise InvalidInputError(
+                    f"{name} is about tables of columns, but {origin} holds arrays."
+                )
+        matrix = matrix_of_arrays(loaded, origin)
+    if second is not None:
+        _take_contexts(matrix, *second)
+    return _finished(matrix, choices)
+
+
+def _loaded(data: Any, frame: str, choices: Choices) -> tuple[str, Any]:
+    """Return what to call a matrix, and its table of columns or its arrays."""
+    if isinstance(data, pd.DataFrame):
+        return frame, normal_frame(data, frame)
+    if isinstance(data, xr.DataArray):
+        data = data.rename("performance").to_dataset()
+    if isinstance(data, xr.Dataset):
+        return "the dataset", arrays_of_dataset(data, "the dataset")
+    if not isinstance(data, str | Path):
+        raise InvalidInputError(
+            "A transfer matrix must be a file, a pandas DataFrame, an xarray DataArray "
+            f"or an xarray Dataset, but got {type(data).__name__}. For a plain array "
+            "use table_from_matrix."
+        )
+    path = Path(data)
+    if path.suffix.lower() not in MATRIX_SUFFIXES:
         raise InvalidInputError(
             f"A matrix file must end in {', '.join(MATRIX_SUFFIXES)}, but got "
             f"{path.name}. Read it with pandas or xarray and give what they read to "
             "ts.study_from, e.g. ts.study_from(pd.read_parquet(...))."
         )
-    choices = _choices(targets, ignore, missing, row_names, long)
-    second = None
-    if contexts is not None:
-        second = _reading(Path(contexts), lambda file: read_text(file, header=True))
-    if suffix in TEXT_SUFFIXES:
-        _check_truth("header", header)
-        frame = _reading(
-            path,
-            lambda file: read_text(
-                file,
-                header=True if long is not None else header,
-                may_be_empty=choices.may_be_empty,
-                texts=[*(long or ())[:2], *(long or ())[3:]],
-            ),
-        )
-        matrix = matrix_of_frame(frame, str(path), choices)
-    else:
-        stated = {"header": header, "row_names": row_names, "long": long}
-        for name, value in stated.items():
-            if value is not None:
-                raise InvalidInputError(
-                    f"{name} is about tables of columns in files of text "
-                    f"({', '.join(TEXT_SUFFIXES)}), but got {path.name}."
-                )
-        arrays = _reading(path, read_arrays)
-        matrix = matrix_of_arrays(arrays, str(path))
-    if second is not None:
-        _take_contexts(matrix, second, str(contexts))
-    return _finished(matrix, lower_is_better, choices)
-
-
-def table_from(
-    data: pd.DataFrame | xr.DataArray | xr.Dataset,
-    *,
-    contexts: pd.DataFrame | None = None,
-    lower_is_better: bool | None = None,
-    targets: Sequence[str] | None = None,
-    ignore: Sequence[str] = (),
-    missing: Missing = "error",
-    row_names: bool | None = None,
-    long: Sequence[str] | None = None,
-) -> xr.Dataset:
-    """Return a performance table from a pandas or xarray object.
-
-    Args:
-        data: a wide or long data frame (see `taskspace.performance.io.frame`), a
-            `DataArray` with dims `(source, target)` or `(source, policy, target)`, or
-            a `Dataset` that holds it as `performance`.
-        contexts: contexts of the targets, one per row.
-        lower_is_better: the cells are costs; they are negated. If left out they are
-            scores, unless names or numbers say otherwise, which is refused.
-        targets: names of the targets; all other columns are left out.
-        ignore: names of columns or targets to leave out.
-        missing: `"error"` refuses empty cells, `"not served"` takes them for failures.
-        row_names: whether the first column of a data frame holds names of rows. Found
-            out if left out; where both readings fit, the frame is refused.
-        long: which columns of a frame with one row per run are its source, target,
-            value and, if wanted, policy; runs of the same cell are averaged.
-
-    Examples:
-        >>> frame = pd.DataFrame({"source": ["a", "b"], "easy": [9, 7], "hard": [1, 6]})
-        >>> table_from(frame)["best_known"].values.tolist()
-        [9.0, 6.0]
-    """
-    choices = _choices(targets, ignore, missing, row_names, long)
-    if isinstance(data, pd.DataFrame):
-        frame = normal_frame(data, "the data frame")
-        matrix = matrix_of_frame(frame, "the data frame", choices)
-    else:
-        if isinstance(data, xr.DataArray):
-            data = data.rename("performance").to_dataset()
-        if not isinstance(data, xr.Dataset):
-            raise InvalidInputError(
-                "A transfer matrix must be a pandas DataFrame, an xarray DataArray or "
-                f"an xarray Dataset, but got {type(data).__name__}. For a plain array "
-                "use table_from_matrix."
-            )
-        arrays = arrays_of_dataset(data, "the dataset")
-        matrix = matrix_of_arrays(arrays, "the dataset")
-    if contexts is not None:
-        second = normal_frame(contexts, "the contexts")
-        _take_contexts(matrix, second, "the contexts")
-    return _finished(matrix, lower_is_better, choices)
-
-
-def _choices(
-    targets: Sequence[str] | None,
-    ignore: Sequence[str],
-    missing: str,
-    row_names: bool | None,
-    long: Sequence[str] | None,
-) -> Choices:
-    """Return the checked keywords of a user."""
-    if missing not in get_args(Missing):
-        raise UnknownNameError("missing", missing, get_args(Missing))
-    for name, value in (("targets", targets), ("ignore", ignore)):
-        if isinstance(value, str):
-            raise InvalidInputError(
-                f"{name} must be a list of names, but got the text {value!r}."
-            )
-    _check_truth("row_names", row_names)
-    both = set(targets or ()) & set(ignore)
-    if both:
-        raise InvalidInputError(
-            f"A column is either a target or ignored, but {min(both)!r} is named "
-            "in both targets and ignore."
-        )
-    return Choices(targets, ignore, missing != "error", row_names, long)
-
-
-def _check_truth(name: str, value: Any) -> None:
-    if not isinstance(value, bool | None):
-        raise InvalidInputError(f"{name} must be true or false, but got {value!r}.")
+    if path.suffix.lower() not in TEXT_SUFFIXES:
+        return str(path), _reading(path, read_arrays)
+    names = choices.long or ()
+    header = choices.header if choices.long is None else True
+    read = partial(
+        read_text,
+        header=header,
+        may_be_empty=choices.may_be_empty,
+        texts=[*names[:2], *names[3:]],
+    )
+    return str(path), _reading(path, read)
 
 
 def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
@@ -229,11 +168,9 @@ def _reading(path: Path, read: Callable[[Path], Any]) -> Any:
 # --- from what a matrix says to a performance table -------------------------------
 
 
-def _finished(
-    matrix: Matrix, lower_is_better: bool | None, choices: Choices
-) -> xr.Dataset:
+def _finished(matrix: Matrix, choices: Choices) -> xr.Dataset:
     """Return the performance table of what a matrix says, with notes on it."""
-    _check_truth("lower_is_better", lower_is_better)
+    lower_is_better = choices.lower_is_better
     sign, cells, notes = -1.0 if lower_is_better else 1.0, matrix.cells, matrix.notes
     home, attrs = _home(matrix), matrix.attrs
     _check_direction(matrix, home, lower_is_better)
@@ -389,8 +326,10 @@ def _selected(table: xr.Dataset, matrix: Matrix, choices: Choices) -> xr.Dataset
     return table.isel(target=keep)
 
 
-def _take_contexts(matrix: Matrix, frame: pd.DataFrame, origin: str) -> None:
+def _take_contexts(matrix: Matrix, origin: str, frame: pd.DataFrame) -> None:
     """Give sources and targets the contexts of a second table; see `read_matrix`."""
+    if not isinstance(frame, pd.DataFrame):
+        raise InvalidInputError(f"Contexts must be in a table, but {origin} is none.")
     if matrix.spaces["target"] is not None:
         raise InvalidInputError(
             f"The targets have contexts already, and {origin} gives them again."
@@ -399,9 +338,7 @@ def _take_contexts(matrix: Matrix, frame: pd.DataFrame, origin: str) -> None:
     by = ("target", "source", "context", "name")
     column = next((name for name in by if name in names), None)
     is_index = names[0] == "" and len(names) > 1
-    places = [
-        i for i, n in enumerate(names) if n != column and not (is_index and i == 0)
-    ]
+    places = [i for i, n in enumerate(names) if n != column and i >= is_index]
     odd = [names[i] for i in places if not names[i] or is_number(names[i])]
     if not places or odd or not len(frame):
         raise InvalidInputError(
@@ -410,32 +347,30 @@ def _take_contexts(matrix: Matrix, frame: pd.DataFrame, origin: str) -> None:
             f"{len(frame)} rows."
         )
     points = contexts_in(frame, places, origin)
+    sizes = {"source": len(matrix.cells), "target": matrix.cells.shape[2]}
     if column is None:
-        for dim, n in (
-            ("source", len(matrix.cells)),
-            ("target", matrix.cells.shape[2]),
-        ):
-            if points.size == n and matrix.spaces[dim] is None:
-                matrix.spaces[dim] = points
-        if matrix.spaces["target"] is None:
+        if points.size != sizes["target"]:
             raise InvalidInputError(
                 f"{origin} must have one row per target, but there are "
-                f"{matrix.cells.shape[2]} targets and {points.size} rows."
+                f"{sizes['target']} targets and {points.size} rows."
             )
+        for dim, n in sizes.items():
+            if n == points.size and matrix.spaces[dim] is None:
+                matrix.spaces[dim] = points
         return
-    labels = list(map(label, frame[column]))
+    labels = frame[column].map(label)
+    for name in labels[labels.duplicated()][:1]:
+        raise InvalidInputError(f"{origin} names {name!r} more than once.")
     row_of = {name: row for row, name in enumerate(labels)}
-    if len(row_of) < len(labels):
-        twice = next(name for row, name in enumerate(labels) if row_of[name] != row)
-        raise InvalidInputError(f"{origin} names {twice!r} more than once.")
-    for dim in ("source", "target"):
-        wanted = matrix.names[dim] or []
-        if matrix.spaces[dim] is None and wanted and set(wanted) <= set(labels):
+    for dim in sizes:
+        wanted = matrix.names[dim] or [""]
+        lost = [name for name in wanted if name not in row_of]
+        if not lost and matrix.spaces[dim] is None:
             rows = [row_of[name] for name in wanted]
             matrix.spaces[dim] = Points(points.names, points.points[rows])
-    if matrix.spaces["target"] is None:
-        lost = [n for n in matrix.names["target"] or () if n not in row_of]
-        which = f"target {lost[0]!r} is not in it" if lost else "targets have no names"
-        raise InvalidInputError(
-            f"{origin} must name every target in its column {column!r}, but {which}."
-        )
+        elif lost and dim == "target":
+            which = f"{lost[0]!r} is not in it" if lost[0] else "have no names"
+            raise InvalidInputError(
+                f"{origin} must name every target in its column {column!r}, but "
+                f"target{'s' * (not lost[0])} {which}."
+            )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from taskspace._util.files import plain, write_atomically
 from taskspace.certificates.certify import CertifyResult
 from taskspace.cover import Cover
+from taskspace.cover.problem import CoverProblem
 from taskspace.criteria import CRITERIA, JUDGES
 from taskspace.errors import InvalidInputError
 from taskspace.performance.study import Study, as_study
@@ -23,26 +24,17 @@ from taskspace.progress import Progress, silent
 from taskspace.questions import Question, as_question
 from taskspace.runs.folder import RunFolder
 from taskspace.runs.opening import is_selection
-from taskspace.runs.results import Results
-from taskspace.show.figures.boxes import boxes_title, live_axes
 from taskspace.show.page.data import PageData, choose_rows
 from taskspace.show.page.html import Blobs, render
 from taskspace.show.page.layers import Layer, layer_key, make_layer
 from taskspace.show.page.play import play_part
+from taskspace.show.regions import boxes_title, live_axes
 
 SMALL_CELLS = 4_000_000
 """Up to this many pairs every criterion is worked out, not only those asked for."""
 
 MAX_NUMBERS = 500_000_000
 """Losses that are held at once while a page is made (4 GB)."""
-
-MULTIPLES = (1.0, 0.0, 0.25, 0.5, 0.75)
-"""Of the error of measured contexts that was asked for, which is shown first: the steps
-of a slider. Each is a layer of its own, whose losses are the largest within the error,
-so sets, covers and bounds are exact at every step."""
-
-MAX_BASELINE = 200
-"""Covers of `uniform` and `random` up to this size are shown."""
 
 NO_BOX = 65535
 """Place of the source of a box that has none."""
@@ -114,7 +106,7 @@ def collect(
         progress: told how far it is.
     """
     study = known = as_study(study)
-    path = Path("TABLE" if study.parts.in_memory else study.origin)
+    path = Path("TABLE" if study.reading is None else study.origin)
     selection = selection_record(path) if is_selection(path) else None
     asked = [*questions, *page_questions(study, selection)]
     for question in asked:  # some criteria read another score than J
@@ -125,13 +117,29 @@ def collect(
             "A page needs at least one source and one target, but the table has "
             f"{table.sizes['source']} and {table.sizes['target']}."
         )
-    covers = [(result.question, c) for result in certified
-              if (c := _certified_cover(result, table)) is not None]  # fmt: skip
+    covers: list[tuple[Question, Cover]] = []
     if results is not None:
-        covers = _run_covers(results, study.n_sources) + covers
+        covers = [
+            (cover.question, cover)
+            for cover in results.covers
+            if cover.question is not None
+            and cover.n_sources == study.n_sources
+            and cover.method not in ("uniform", "random")
+        ]
+    for result in certified:
+        if result.continuum is not None and result.continuum.size:
+            problem = CoverProblem(study, result.question)
+            cover = problem.cover(
+                "certified",
+                result.continuum.sources,
+                lower_bound=0,
+                lower_bound_kind="size",
+                stop_reason=result.continuum.certificate.kind,
+            )
+            covers.append((result.question, cover))
     layers = _make_layers(
         table,
-        _error_steps([*asked, *(question for question, _ in covers)]),
+        list(dict.fromkeys([*asked, *(question for question, _ in covers)])),
         covers,
         n_steps=n_steps,
         time_limit=time_limit,
@@ -211,15 +219,15 @@ def _about(
 ) -> dict[str, Any]:
     """Return title, settings, covers of a run, and how to make it all again."""
     words = [str(path)]
-    if study.parts.reading:
+    if study.reading:
         pairs = [
             name if value is True else f"{name}={json.dumps(value, default=str)}"
-            for name, value in study.parts.reading.items()
+            for name, value in study.reading.items()
         ]
         words += ["--read", ", ".join(pairs)]
     experiment, system = study.experiment, study.table.attrs.get("system", "")
     name = experiment.name if experiment is not None else path.name
-    if study.parts.in_memory and system:
+    if study.reading is None and system:
         name = str(system)
     packages = ("taskspace", "numpy", "scipy", "numba", "xarray")
     versions = [f"{name} {version(name)}" for name in packages]
@@ -229,7 +237,7 @@ def _about(
         "system": str(system),
         "versions": "\n".join([*versions, f"Python {platform.python_version()}"]),
         "reproduce": f"taskspace explore {shlex.join(words)}",
-        "question": {"path": str(path), "read": study.parts.reading},
+        "question": {"path": str(path), "read": study.reading or {}},
     }
     if experiment is not None:
         text["settings"] = experiment.to_toml()
@@ -260,41 +268,6 @@ def _warnings(study: Study) -> list[str]:
 # --- what is known already ------------------------------------------------------------
 
 
-def _run_covers(results: Results, n_sources: int) -> list[tuple[Question, Cover]]:
-    """Return the covers of a run; of random selections and the like no huge ones."""
-    return [
-        (answer.question, answer)
-        for answer in results.covers
-        if answer.question is not None
-        and answer.n_sources == n_sources
-        and (answer.method not in ("uniform", "random") or answer.size <= MAX_BASELINE)
-    ]
-
-
-def _certified_cover(result: CertifyResult, table: xr.Dataset) -> Cover | None:
-    """Return the sources of a continuum certificate as a cover of the targets."""
-    continuum = result.continuum
-    if continuum is None or result.cover is None or not continuum.size:
-        return None
-    assignment = result.question.assign(table, continuum.sources)
-    return Cover(
-        method="certified",
-        sources=continuum.sources,
-        assignment=assignment,
-        coverage=float((assignment >= 0).mean()),
-        uncoverable=result.cover.uncoverable,
-        size=continuum.size,
-        cost=continuum.size,
-        lower_bound=0,
-        lower_bound_kind="size",
-        optimal=False,
-        stop_reason=continuum.certificate.kind,
-        seconds=result.seconds,
-        n_sources=table.sizes["source"],
-        n_targets=table.sizes["target"],
-    )
-
-
 def _certificate(result: CertifyResult, blobs: Blobs) -> dict[str, Any]:
     """Return the certificates of a question, and the boxes axis by axis."""
     keys = ("name", "holds", "kind", "scope", "why")
@@ -302,6 +275,7 @@ def _certificate(result: CertifyResult, blobs: Blobs) -> dict[str, Any]:
         "key": layer_key(result.question),
         "epsilon": result.question.epsilon,
         "question": result.question.statement,
+        "ask": str(result.question),
         "items": [
             {key: plain(getattr(item, key)) for key in keys}
             for item in result.certificates
@@ -334,16 +308,6 @@ def _certificate(result: CertifyResult, blobs: Blobs) -> dict[str, Any]:
 # --- layers ---------------------------------------------------------------------------
 
 
-def _error_steps(asked: Sequence[Question]) -> list[Question]:
-    """Return questions with smaller errors, down to none, behind each that has one."""
-    steps = [
-        question.measured_with(question.error and question.error.times(multiple))
-        for question in asked
-        for multiple in (MULTIPLES if question.error is not None else (0.0,))
-    ]
-    return list(dict.fromkeys(steps))
-
-
 def _make_layers(
     table: xr.Dataset,
     asked: Sequence[Question],
@@ -362,24 +326,22 @@ def _make_layers(
         if question.at(0.0) not in losses:
             question.rows(table, slice(0, 1))  # says why it does not apply
     small = table.sizes["source"] * table.sizes["target"] <= SMALL_CELLS
-    layers: dict[Question, Layer] = {}
-    # Exact contexts first: with an error the same tolerances are asked.
-    for question in sorted(losses, key=lambda q: q.error is not None):
+    layers = []
+    for question in losses:
         own = [q for q in asked if q.at(0.0) == question]
-        exact = layers.get(question.measured_with(None))
-        layers[question] = make_layer(
+        layer = make_layer(
             losses[question],
             question,
             stored=[q.epsilon for q in own],
             covers=[(q.epsilon, c) for q, c in covers if q in own],
             n_steps=n_steps or (40 if small else 20),
-            epsilons=None if exact is None else exact.epsilons,
             time_limit=time_limit / len(losses),
             progress=progress,
         )
+        layers.append(layer)
     if not layers:
         raise InvalidInputError("No criterion applies to this table.")
-    return [layers[question] for question in every if question in layers]
+    return layers
 
 
 def _questions(table: xr.Dataset, asked: Sequence[Question]) -> list[Question]:

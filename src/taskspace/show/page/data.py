@@ -14,17 +14,13 @@ from taskspace.cover.cover import FORMAT_VERSION as COVER_VERSION
 from taskspace.cover.cover import names_of
 from taskspace.performance.study import Study
 from taskspace.performance.table import (
-    REDUCTIONS,
-    family_rows,
     provenance_of,
-    reduced_name,
     source_space,
     target_space,
 )
 from taskspace.policies import LinearGain
 from taskspace.questions import Question
-from taskspace.show.figures.map import AxisRecord, axes_of
-from taskspace.show.figures.transfer import seriation
+from taskspace.show.maps import AxisRecord, axes_of, seriation
 from taskspace.show.page.html import Blobs, quantise
 from taskspace.show.page.layers import Layer, Step, by_gain
 from taskspace.systems.linear import LinearSystem
@@ -36,6 +32,8 @@ MAX_PRICED = 2_000
 """Up to this many targets every step keeps the prices that prove its bound."""
 SPREAD = 3 / 7
 """Part of the rows of a page that is spread evenly, beside those of the covers."""
+ELSEWHERE = ("sources", "assignment", "uncoverable", "prices", "coverage_bound")
+"""Parts of a cover's record that the page has in another form."""
 MAX_REGRET_SOURCES = 500
 """Covers up to this size are told what regret they leave."""
 
@@ -101,7 +99,6 @@ class PageData:
             "version": FORMAT_VERSION,
             "about": dict(about),
             "provenance": provenance_of(table),
-            "n_episodes": int(table.attrs.get("n_episodes", 0)),
             "sources": sources,
             "targets": targets,
             "rows": add(rows.astype(np.uint32)),
@@ -148,10 +145,9 @@ class PageData:
 
     def _layer(self, layer: Layer) -> dict[str, Any]:
         losses, first = layer.losses[self._rows], layer.first[self._rows]
-        question, width = layer.question, self._width
-        rule, error = question.rule, question.error
+        question, width, rule = layer.question, self._width, layer.question.rule
         if losses.size <= EXACT_CELLS:
-            shown = self._exact_losses(question)
+            shown = {"values": self.blobs.add(losses), "exact": True}
         else:
             positive = [e for e in layer.epsilons if e > 0]
             codes, scale = quantise(losses, 0.01 * min(positive, default=1.0))
@@ -163,9 +159,7 @@ class PageData:
         return {
             "key": layer.key,
             "criterion": question.criterion,
-            "judge": question.judge,
-            "error": error
-            and {"words": error.words, "amount": error.axes[0][1].amount},
+            "label": str(question.at(None)),
             "start": layer.start,
             "unit": rule.unit,
             "summary": rule.summary,
@@ -202,27 +196,6 @@ class PageData:
             error = error / np.abs(table["best_known"].values)
         return self.blobs.add(error.astype(np.float32))
 
-    def _exact_losses(self, question: Question) -> dict[str, Any]:
-        """Return what the page computes losses from: J, or the gap."""
-        rule, table, rows = question.rule, self._table, self._rows
-        formula = "gap" if rule.compares_with_home else rule.box_bounds
-        if rule.is_absolute:
-            formula = "negative"
-        name = reduced_name(rule.measure, question.judge)
-        if rule.compares_with_home:
-            name = REDUCTIONS[question.judge][1]
-        stretch = slice(int(rows[0]), int(rows[-1]) + 1)
-        is_given = table.attrs.get("provenance", "given") == "given"
-        simple = rule.has_box_bounds and (rule.is_absolute or not is_given)
-        if question.also or question.error is not None or not simple:
-            # The page has no parameters, windows and decimals, and a loss is infinite
-            # where another demand fails: so it turns the sign of losses.
-            values = -question.rows(table, stretch)[rows - rows[0]]
-            formula = "negative"
-        else:
-            values = family_rows(table, name, stretch)[rows - rows[0]]
-        return {"values": self.blobs.add(values), "exact": True, "formula": formula}
-
     def _step(self, layer: Layer, number: int, step: Step) -> dict[str, Any]:
         best, asked = step.best, layer.question.at(step.epsilon)
         return {
@@ -253,15 +226,7 @@ class PageData:
         return self.blobs.add(np.frombuffer(text.encode(), np.uint8))
 
     def _cover(self, layer: Layer, number: int, cover: Cover) -> dict[str, Any]:
-        record = cover.to_dict()
-        for name in (
-            "sources",
-            "assignment",
-            "uncoverable",
-            "prices",
-            "coverage_bound",
-        ):
-            del record[name]
+        record = {k: v for k, v in cover.to_dict().items() if k not in ELSEWHERE}
         signed = (
             layer.question.rule.compares_with_home and cover.size <= MAX_REGRET_SOURCES
         )
@@ -271,9 +236,7 @@ class PageData:
             assignment = layer.assignment(cover.sources.tolist(), number)
         place = np.full(cover.n_sources + 1, cover.size, np.int64)
         place[cover.sources] = np.arange(cover.size)
-        kind = (
-            np.uint8 if cover.size < 255 else np.uint16 if cover.size < 2**16 else "u4"
-        )
+        kind = np.min_scalar_type(cover.size)
         order = by_gain(layer.first[cover.sources] <= number, cover)
         served = np.logical_or.accumulate(layer.first[order] <= number, axis=0)
         left: dict[str, float | None] = {}

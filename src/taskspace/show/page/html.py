@@ -15,10 +15,7 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
-
-from taskspace._util.threads import over_rows
 
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w-]+)\.js";\n', re.MULTILINE)
 
@@ -77,30 +74,12 @@ def _packed(raw: bytes) -> str:
 
 def _predicted(array: NDArray[Any], width: int) -> NDArray[np.uint8]:
     """Return zigzags of differences to the prediction, low bytes first."""
-    cells = array.reshape(len(array), -1, width)
-    planes = np.empty((array.dtype.itemsize, *cells.shape), np.uint8)
-    over_rows(lambda a, b: _predict(cells[a:b], planes[:, a:b]), len(cells))
-    return planes
-
-
-@njit(cache=True, nogil=True)
-def _predict(cells, planes):
-    # Modulo the range of the type: signed, so that small differences are small.
-    bits = 8 * planes.shape[0]
-    half = np.int32(1 << (bits - 1))
-    mask = np.int32((1 << bits) - 1)
-    for i in range(cells.shape[0]):
-        for y in range(cells.shape[1]):
-            for x in range(cells.shape[2]):
-                left = np.int32(cells[i, y, x - 1]) if x else np.int32(0)
-                up = np.int32(cells[i, y - 1, x]) if y else np.int32(0)
-                corner = np.int32(cells[i, y - 1, x - 1]) if x and y else np.int32(0)
-                rest = np.int32(cells[i, y, x]) - left - up + corner
-                rest = ((rest + half) & mask) - half
-                zigzag = (rest << np.int32(1)) ^ (rest >> np.int32(31))
-                planes[0, i, y, x] = zigzag & 255
-                if bits == 16:
-                    planes[1, i, y, x] = (zigzag >> 8) & 255
+    cells, zero = array.reshape(len(array), -1, width), array.dtype.type(0)
+    rest = np.diff(np.diff(cells, axis=2, prepend=zero), axis=1, prepend=zero)
+    # Unsigned numbers wrap; as signed ones small differences are small.
+    signed = rest.view(f"i{array.itemsize}")
+    zigzag = (signed << 1) ^ (signed >> (8 * array.itemsize - 1))
+    return np.moveaxis(zigzag[..., None].view(np.uint8), -1, 0)
 
 
 def quantise(

@@ -18,7 +18,7 @@ from taskspace.cover import Cover
 from taskspace.cover.cover import assign_rows
 from taskspace.cover.minimum import N_ROUNDS
 from taskspace.cover.profile import round_epsilons
-from taskspace.cover.thresholds import Losses, ToleranceSearch
+from taskspace.cover.tolerance import ToleranceSearch
 from taskspace.progress import Progress, silent
 from taskspace.questions import Question
 
@@ -110,7 +110,7 @@ def layer_key(question: Question) -> str:
         question: what is asked.
     """
     error = question.error
-    return question.key if error is None else f"{question.key}@{error.typed}"
+    return question.key + (f"@{error.text}".replace(" ", "") if error else "")
 
 
 def make_layer(
@@ -120,7 +120,6 @@ def make_layer(
     stored: Iterable[float] = (),
     covers: Iterable[tuple[float, Cover]] = (),
     n_steps: int = 40,
-    epsilons: Sequence[float] | None = None,
     time_limit: float = 5.0,
     progress: Progress = silent,
 ) -> Layer:
@@ -132,26 +131,22 @@ def make_layer(
         stored: tolerances that must be among the steps; the first is shown first.
         covers: covers that are known already, with their tolerances.
         n_steps: about how many steps to choose beside them.
-        epsilons: ascending tolerances to take instead of choosing any.
         time_limit: processor seconds for searches beyond greedy, all steps together.
         progress: told how far it is.
     """
     asked = list(dict.fromkeys([*stored, *(epsilon for epsilon, _ in covers)]))
-    if epsilons is None:
-        steps = round_epsilons(
-            Losses(losses),
-            asked,
-            n_epsilons=n_steps,
-            allow_negative=question.rule.allows_negative_epsilon,
-        )
-    else:
-        steps = np.unique([*epsilons, *asked])
+    steps = round_epsilons(
+        losses,
+        asked,
+        n_epsilons=n_steps,
+        allow_negative=question.rule.allows_negative_epsilon,
+    )
     first = first_steps(losses, steps)
     start = int(np.searchsorted(steps, asked[0])) if asked else 0
     layer = Layer(question.at(float(steps[0])), [], first, losses, start)
     # Steps are small integers, so they are compared faster than the losses.
     numbers = np.arange(len(steps), dtype=first.dtype)
-    search = ToleranceSearch(Losses(first), numbers)
+    search = ToleranceSearch(first, numbers)
     clock = Clock(time_limit)
     for number, epsilon in enumerate(steps.tolist()):
         progress(layer.key, number, len(steps), f"ε = {epsilon:g}")

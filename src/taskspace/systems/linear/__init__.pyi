@@ -6,10 +6,10 @@ from .control import controller_of as controller_of
 from .controllers import Pi as Pi
 from .controllers import Pid as Pid
 from .family import LinearFamily as LinearFamily
+from .family import RateForm as RateForm
 from .family import points_family as points_family
+from .family import rate_form as rate_form
 from .kernels.lyapunov import LinearMatrices as LinearMatrices
 from .msd import MassSpringDamper as MassSpringDamper
 from .preiss import Quadrotor as Quadrotor
 from .preiss import ScalarLqr as ScalarLqr
-from .rates import RateForm as RateForm
-from .rates import rate_form as rate_form

@@ -29,7 +29,7 @@ class LinearSystem(System):
 
     provenance: ClassVar[Provenance] = "exact"
     is_in_rates: ClassVar[bool] = False
-    """Whether states, inputs and outputs are rates, see `systems.linear.rates`."""
+    """Whether states, inputs and outputs are rates, see `rate_form`."""
     horizon: ClassVar[float] = np.inf
     """Costs are over all times."""
     channel: "tuple[Array, Array] | None" = None
@@ -59,6 +59,11 @@ class LinearSystem(System):
         """Names of the inputs, likewise."""
         return tuple(f"u{i + 1}" for i in range(self._sizes[1]))
 
+    @property
+    def defaults(self) -> Array:
+        """The context of the axes' defaults, as one row."""
+        return np.array([[axis.default for axis in self.axes]])
+
     def output_matrix(self, contexts: Array) -> Array:
         """C at each context row, y = C x is what a controller sees; I unless stated."""
         n = self._sizes[0]
@@ -67,8 +72,7 @@ class LinearSystem(System):
     @property
     def outputs(self) -> tuple[str, ...]:
         """Names of what is measured; those of the states where all of them are."""
-        default = np.array([[axis.default for axis in self.axes]])
-        C = self.output_matrix(default)[0]
+        C = self.output_matrix(self.defaults)[0]
         if np.array_equal(C, np.eye(len(C))):
             return self.states
         return tuple(f"y{i + 1}" for i in range(len(C)))
@@ -81,8 +85,7 @@ class LinearSystem(System):
     @property
     def objective(self) -> Objective:
         """The quadratic cost: Q, R, names, and Σ over which it is a mean."""
-        default = np.array([[axis.default for axis in self.axes]])
-        _, _, Q, R = (matrix[0] for matrix in self.matrices(default))
+        _, _, Q, R = (matrix[0] for matrix in self.matrices(self.defaults))
         sigma = self.initial_covariance
         states, inputs, varying = self.states, self.inputs, self.varying_weights
 
@@ -112,31 +115,16 @@ class LinearSystem(System):
         The dims are `(source, policy, target)`. The states of a controller start at
         zero and cost nothing; those that do not reach its output do not count.
         """
-        stack = self.stacked(policies)
-        if not isinstance(stack, LinearController):
-            return self._negative_cost(stack.gain, self.matrices(contexts), None)
-        return self._negative_cost(
-            unheard_at_rest(stack).feedback,
-            self.matrices(contexts),
-            self.output_matrix(contexts),
-        )
-
-    def _negative_cost(
-        self, gain: Array, matrices: LinearMatrices, C: Array | None
-    ) -> Array:
-        """Return J of u = −K x, or of controllers written as feedback of C x."""
-        start = self.initial_covariance
-        if C is not None:
-            n_states = gain.shape[-1] - C.shape[1]
-            matrices, C, start = augmented(matrices, C, start, n_states)
-        cost = closed_loop_cost(
-            np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:])),
-            matrices,
-            start,
-            self.is_continuous,
-            C,
-        )
-        return -cost.reshape(*gain.shape[:2], len(matrices.A))
+        stack, matrices = self.stacked(policies), self.matrices(contexts)
+        start, C = self.initial_covariance, None
+        if isinstance(stack, LinearController):
+            gain, C = unheard_at_rest(stack).feedback, self.output_matrix(contexts)
+            matrices, C, start = augmented(matrices, C, start, stack.n_states)
+        else:
+            gain = stack.gain
+        flat = np.ascontiguousarray(gain.reshape(-1, *gain.shape[2:]))
+        cost = closed_loop_cost(flat, matrices, start, self.is_continuous, C)
+        return -cost.reshape(*gain.shape[:2], len(contexts))
 
     def home_performance(self, policies: Policy, contexts: Array) -> Array:
         """J of every gain at its own source, dims `(source, policy)`."""
@@ -166,8 +154,7 @@ class LinearSystem(System):
         stack = _stack_of(policies)
         if self.is_in_rates and stack.names[:2] == ("kp", "ki"):
             stack = in_rates(stack)
-        contexts = np.array([[axis.default for axis in self.axes]])
-        wanted = (self._sizes[1], self.output_matrix(contexts).shape[1])
+        wanted = (self._sizes[1], self.output_matrix(self.defaults).shape[1])
         if stack.D.shape[-2:] != wanted:
             raise InvalidInputError(
                 f"Controllers must have {wanted[0]} inputs of the plant and "
@@ -220,8 +207,7 @@ class LinearSystem(System):
     @property
     def _sizes(self) -> tuple[int, int]:
         """Number of states and of inputs."""
-        default = np.array([[axis.default for axis in self.axes]])
-        n_states, n_inputs = self.matrices(default).B.shape[1:]
+        n_states, n_inputs = self.matrices(self.defaults).B.shape[1:]
         return n_states, n_inputs
 
     def optimal_gain(self, contexts: Array) -> tuple[Array, NDArray[np.bool_]]:

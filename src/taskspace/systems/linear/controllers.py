@@ -195,7 +195,7 @@ def Pid(
 def in_rates(controllers: LinearController) -> LinearController:
     """Return PI or PID controllers for a plant in rates, which measures (ẏ, y).
 
-    The integrator is gone: its rate is y itself. See `systems.linear.rates`.
+    The integrator is gone: its rate is y itself. See `rate_form`.
 
     Args:
         controllers: of `Pi` or `Pid`; those that measure (ẏ, y) already stay as they

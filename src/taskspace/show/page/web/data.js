@@ -177,28 +177,11 @@ export class Page {
       arrays.get(about.loss.values),
     ]);
     const { exact } = about.loss;
-    const loss = exact ? this.exactLoss(about.loss.formula, values) : roughLoss(about.loss, values, n);
+    const loss = exact
+      ? (/** @type {number} */ row, /** @type {number} */ target) => values[row * n + target]
+      : roughLoss(about.loss, values, n);
     const error = about.standard_error ? await arrays.get(about.standard_error) : null;
     return { about, n, first, rank, reach, loss, isExact: exact, error };
-  }
-
-  /**
-   * Losses by the operations of `taskspace.criteria`, in the same order: same bits.
-   * @param {string} formula
-   * @param {Numbers} values J, or the gap to the score at home.
-   * @returns {(row: number, target: number) => number}
-   */
-  exactLoss(formula, values) {
-    const n = this.header.targets.n;
-    const best = /** @type {Float64Array} */ (this.bestKnown);
-    const formulas = /** @type {Record<string, (j: number, t: number) => number>} */ ({
-      gap: (j) => j,
-      negative: (j) => -j,
-      regret: (j, t) => (j === -Infinity || Number.isNaN(best[t]) ? Infinity : best[t] - j),
-      ratio: (j, t) => (j === -Infinity || Number.isNaN(best[t]) ? Infinity : (j - best[t]) / best[t]),
-    });
-    const one = formulas[formula];
-    return (row, target) => one(values[row * n + target], target);
   }
 
   /**

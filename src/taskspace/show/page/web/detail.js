@@ -51,7 +51,7 @@ export function showDetail(element, view, answer, on) {
     : own < 0 || ownSize === null
     ? h("p", { class: "hint" }, own < 0
       ? "No source was trained at this very context."
-      : "A source was trained here; its row is not in this file (more_rows of ts.explore takes more in).")
+      : "A source was trained here; its row is not in this file (max_rows of ts.explore takes more in).")
     : h("p", {}, `The source trained here serves ${count(ownSize)} of ${count(layer.n)} contexts (its tolerance set). `,
       button(answer.sources.includes(own) ? "Take it out" : "Take it in", () => on.toggle(own)), " ",
       button("Show its tolerance set", () => on.only(own)));

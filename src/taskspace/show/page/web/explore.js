@@ -84,8 +84,8 @@ export async function explore(page) {
       page.header.selection ? part("How it was found", historyPart(page), true) : null,
       certificatesPart(page),
       about.settings ? part("Settings", h("pre", {}, about.settings)) : null,
-      part("What the words mean", grid(["criterion", "loss of policy π of source s at target t"],
-        layers.map((/** @type {any} */ l) => [`${l.criterion} (${l.judge} policy of each source)`, l.summary]))),
+      part("What the words mean", grid(["question", "loss of policy π of source s at target t"],
+        layers.map((/** @type {any} */ l) => [l.label, l.summary]))),
       part("How to do it again", h("pre", {}, about.reproduce)),
       part("Versions", h("pre", {}, about.versions)),
       h("p", { class: "hint" }, `This file needs no network and sends nothing. Counts, sizes, bounds and who serves whom are exact at every step of the slider${isExact ? "." : "; losses marked ≈ are rounded for display."}`)));

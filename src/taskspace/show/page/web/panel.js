@@ -3,7 +3,6 @@
 import { certificateOf, loadBoxes } from "./boxes.js";
 import { CurveChart, ProfileChart } from "./charts.js";
 import { ownSource, showDetail } from "./detail.js";
-import { ErrorSlider, exactKey } from "./error.js";
 import { coverFile } from "./files.js";
 import { download, grid, h, show, svgFile } from "./dom.js";
 import { ContextMap } from "./map.js";
@@ -59,10 +58,10 @@ export class Panel {
   /** @param {boolean} hasAxes */
   build(hasAxes) {
     const { layers } = this.page.header;
-    const names = (/** @type {string} */ of) =>
-      [...new Set(layers.map((/** @type {any} */ l) => l[of]))];
-    this.criterion = this.choice("criterion", names("criterion"));
-    this.judge = this.choice("judge", names("judge"));
+    this.question = h("select", {
+      class: "question", "aria-label": "Question", disabled: layers.length < 2,
+      onchange: () => this.setLayer(this.question.value),
+    }, layers.map((/** @type {any} */ l) => h("option", { value: l.key }, l.label)));
     this.slider = h("input", {
       type: "range", min: 0, class: "epsilon", "aria-label": "Tolerance ε",
       oninput: () => { this.view.step = Number(this.slider.value); this.update(); },
@@ -71,7 +70,6 @@ export class Panel {
       type: "number", step: "any", class: "epsilon-number", "aria-label": "Tolerance ε, typed",
       onchange: () => { this.view.setEpsilon(Number(this.number.value)); this.update(); },
     });
-    this.error = new ErrorSlider(layers, (key) => this.setLayer(key));
     this.method = h("select", {
       class: "method", "aria-label": "Method",
       onchange: () => this.setMethod(this.method.value),
@@ -89,10 +87,8 @@ export class Panel {
     this.element = h("section", { class: "panel" },
       this.sentence, this.claims,
       h("div", { class: "controls" },
-        h("label", {}, "criterion ", this.criterion),
-        h("label", {}, "judge ", this.judge),
+        h("label", {}, "question ", this.question),
         h("label", { class: "wide" }, "ε ", this.slider, this.number),
-        this.error.element,
         h("label", {}, "method ", this.method),
         hasAxes ? h("label", {}, "colours ", this.mode) : null),
       h("div", { class: "pictures" },
@@ -107,26 +103,12 @@ export class Panel {
   }
 
   /**
-   * @param {string} name
-   * @param {string[]} values
-   */
-  choice(name, values) {
-    return h("select", {
-      class: name, "aria-label": name, disabled: values.length < 2,
-      onchange: () => this.setLayer(`${this.criterion.value}.${this.judge.value}`),
-    }, values.map((v) => h("option", { value: v }, v)));
-  }
-
-  /**
    * @param {string} key
    * @param {URLSearchParams} [from] an address to restore.
    */
   async setLayer(key, from) {
     const known = this.page.header.layers.map((/** @type {any} */ l) => l.key);
-    const criterion = key.split(".")[0];
-    const near = known.find((/** @type {string} */ k) => k.startsWith(`${criterion}.`));
-    const exact = exactKey(key);
-    const layer = await this.page.layer([key, exact].find((k) => known.includes(k)) ?? near ?? known[0]);
+    const layer = await this.page.layer(known.includes(key) ? key : known[0]);
     const old = this.view;
     this.view = new View(this.page, layer);
     if (old && !from) {
@@ -195,13 +177,11 @@ export class Panel {
     const { view, shown } = this;
     const answer = /** @type {Answer} */ (this.answer);
     const { about } = view.layer;
-    this.criterion.value = about.criterion;
-    this.judge.value = about.judge;
+    this.question.value = about.key;
     this.slider.max = String(about.steps.length - 1);
     this.slider.value = String(view.step);
     this.slider.setAttribute("aria-valuetext", `ε = ${number(view.epsilon)}`);
     this.number.value = String(view.epsilon);
-    this.error.draw(about);
     const methods = ["best", ...new Set(view.about.covers.map((/** @type {any} */ c) => c.record.method)), "hand"];
     show(this.method, methods.map((m) => h("option", { value: m }, METHODS[m] ?? m)));
     this.method.value = methods.includes(view.method) ? view.method : "best";

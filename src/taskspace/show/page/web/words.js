@@ -48,8 +48,11 @@ export function claims(view, answer) {
   if (size && bound >= size) {
     found.push({ kind, text: `No fewer of these ${count(header.sources.n)} sources serve ${as}; others may.` });
   } else if (size) {
+    const isFull = answer.served === view.layer.n - view.about.n_uncoverable;
+    const rest = isFull && view.about.upper < size
+      ? `, and ${count(view.about.upper)} are enough` : `; whether ${count(size)} is the least is open`;
     const how = boundKind === "size" ? ` (no source serves more than ${count(view.about.largest)} targets)` : "";
-    found.push({ kind, text: `At least ${count(bound)} of these ${count(header.sources.n)} sources ${bound === 1 ? "is" : "are"} needed to serve ${as}${how}; whether ${count(size)} is the least is open.` });
+    found.push({ kind, text: `At least ${count(bound)} of these ${count(header.sources.n)} sources ${bound === 1 ? "is" : "are"} needed to serve ${as}${how}${rest}.` });
     if (view.about.time_up && view.isWhole) {
       found.push({ kind: "open", text: "The time limit ended the search at this tolerance; --time-limit gives it more." });
     }
@@ -82,7 +85,7 @@ function between(view, answer) {
   if (!boxes) {
     const known = (view.page.header.certificates ?? []).filter((/** @type {any} */ c) => c.boxes);
     const where = known.length && !certificate
-      ? ` Certified are ${known.map((/** @type {any} */ c) => `ε = ${number(c.epsilon)} (${c.key.split(".").join(", ")})`).join("; ")}.` : "";
+      ? ` Certified are ${known.map((/** @type {any} */ c) => `${c.ask}`).join("; ")}.` : "";
     return [...items.map((/** @type {any} */ { kind, why }) => ({ kind, text: why })),
       { kind: "open", text: `Nothing is said here about contexts between those of the table.${where}` }];
   }

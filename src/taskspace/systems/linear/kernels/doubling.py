@@ -19,8 +19,11 @@ its residual too. Where that correction is not small, where the terms of the cos
 (coordinates that hide what is small), or nothing was decided, a careful method has the
 last word (`kernels.lyapunov`), for this pair alone.
 
-`LANES` problems run in step, as vectors (`kernels.lanes`). A lane that has converged is
-frozen, so its result does not depend on its neighbours: any tiling gives the same bits.
+`LANES` problems run in step, as vectors. A lane that has converged is frozen, so its
+result does not depend on its neighbours: any tiling gives the same bits. Left to itself
+the compiler unrolls a loop over eight lanes and leaves single numbers, which is two to
+three times slower than vectors of eight. So the innermost sums are written as such
+vectors. Each lane is summed in the order of k, as a plain loop would.
 
 | name | shape | is |
 |---|---|---|
@@ -31,18 +34,14 @@ frozen, so its result does not depend on its neighbours: any tiling gives the sa
 | `plant` | 4 × `(target, …, …)` | A, B, Q and R of each target |
 """
 
-import numpy as np
-from numba import njit
+from collections.abc import Callable
+from typing import Any
 
-from taskspace.systems.linear.kernels.lanes import (
-    LANES,
-    add_congruence,
-    add_row,
-    copy,
-    move,
-    multiply,
-    square,
-)
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 # Slow modes of E need one doubling per factor 2; 2^100 of the fastest time is enough.
 MAX_DOUBLINGS = 100
@@ -67,9 +66,156 @@ SPURIOUS = 1e-6
 CHECKED = 21
 
 RUNNING, DONE, UNSTABLE, UNDECIDED = 0, 1, 2, 3
+LANES = 8
+VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+
+# Kernels that only other kernels call need no wrapper, and compile in less time.
+inner: Any = njit(  # pyright: ignore
+    cache=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+)
 
 
-@njit(cache=True, error_model="numpy")
+def _accumulator(width: int, *, by_row: bool) -> Callable[..., Any]:
+    """Return a compiled `out[i, j + c] += Σ_{first <= k < last} a[i, k] b[k, j + c]`.
+
+    Args:
+        width: how many columns c are summed side by side, to hide the time of a sum.
+        by_row: b[j + c, k] in place of b[k, j + c].
+    """
+
+    def accumulate(_context: Any, out: Any, i: Any, j: Any, a: Any, b: Any,
+                   first: Any, last: Any):  # fmt: skip
+        del i, j, first, last
+        whole = types.intp
+        return types.void(out, whole, whole, a, b, whole, whole), generate
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        out, a, b = (
+            (kind, context.make_array(kind)(context, builder, args[place]))
+            for place, kind in enumerate(signature.args)
+            if place in (0, 3, 4)
+        )
+        _, i, j, _, _, first, last = args
+        zero, one = (context.get_constant(types.intp, x) for x in (0, 1))
+
+        def lanes(array: Any, row: Any, column: Any) -> Any:
+            kind, struct = array
+            place = [row, column, zero]
+            pointer = cgutils.get_item_pointer(context, builder, kind, struct, place)
+            return builder.bitcast(pointer, VECTOR.as_pointer())
+
+        shifts = [context.get_constant(types.intp, c) for c in range(width)]
+        columns = [builder.add(j, shift) for shift in shifts]
+        targets = [lanes(out, i, column) for column in columns]
+        totals = [cgutils.alloca_once(builder, VECTOR) for _ in columns]
+        for target, total in zip(targets, totals, strict=True):
+            builder.store(builder.load(target, align=8), total)
+        with cgutils.for_range_slice(builder, first, last, one) as (k, _):
+            x = builder.load(lanes(a, i, k), align=8)
+            for column, total in zip(columns, totals, strict=True):
+                place = (column, k) if by_row else (k, column)
+                y = builder.load(lanes(b, *place), align=8)
+                more = builder.fmul(x, y)
+                builder.store(builder.fadd(builder.load(total), more), total)
+        for target, total in zip(targets, totals, strict=True):
+            builder.store(builder.load(total), target, align=8)
+        return context.get_dummy_value()
+
+    return intrinsic(accumulate)
+
+
+_add_one, _add_two = (_accumulator(width, by_row=False) for width in (1, 2))
+_add_one_t, _add_two_t = (_accumulator(width, by_row=True) for width in (1, 2))
+
+
+@inner
+def _add_row(out, i, a, b, first, last):
+    """Add Σ_{first <= k < last} a_ik b_kj to row i."""
+    n, j = out.shape[1], 0
+    while j + 1 < n:
+        _add_two(out, i, j, a, b, first, last)
+        j += 2
+    if j < n:
+        _add_one(out, i, j, a, b, first, last)
+
+
+@inner
+def _add_row_t(out, i, j, a, b):
+    """Add Σ_k a_ik b_jk to row i from column j on."""
+    n = out.shape[1]
+    while j + 1 < n:
+        _add_two_t(out, i, j, a, b, 0, n)
+        j += 2
+    if j < n:
+        _add_one_t(out, i, j, a, b, 0, n)
+
+
+@inner
+def _multiply(a, b, out):
+    """Fill a b; `out` is neither of them."""
+    n = a.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                out[i, j, w] = a[i, 0, w] * b[0, j, w]
+        _add_row(out, i, a, b, 1, n)
+
+
+@inner
+def _copy(out, a):
+    """OUT ← A. An assignment of slices takes seconds to compile."""
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            for w in range(LANES):
+                out[i, j, w] = a[i, j, w]
+
+
+@inner
+def _square(e, tmp):
+    """E ← 2E + E², which is Φ² − I for Φ = I + E; into `tmp`."""
+    n = e.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                tmp[i, j, w] = 2.0 * e[i, j, w]
+        _add_row(tmp, i, e, e, 0, n)
+
+
+@inner
+def _move(e, x, tmp, keep):
+    """X ← keep·X + Φ X Φᵀ with Φ = I + E; X is symmetric, and stays so."""
+    n = x.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for w in range(LANES):
+                tmp[i, j, w] = x[i, j, w]
+        _add_row(tmp, i, e, x, 0, n)
+    for i in range(n):
+        for j in range(i, n):
+            for w in range(LANES):
+                x[i, j, w] = keep * x[i, j, w] + tmp[i, j, w]
+        _add_row_t(x, i, i, tmp, e)
+        for j in range(i, n):
+            for w in range(LANES):
+                x[j, i, w] = x[i, j, w]
+
+
+@inner
+def _add_congruence(f, x, tmp, x0):
+    """X ← X₀ + F X Fᵀ."""
+    n = x.shape[0]
+    _multiply(f, x, tmp)
+    for i in range(n):
+        for j in range(i, n):
+            for w in range(LANES):
+                x[i, j, w] = x0[i, j, w]
+        _add_row_t(x, i, i, tmp, f)
+        for j in range(i, n):
+            for w in range(LANES):
+                x[j, i, w] = x[i, j, w]
+
+
+@inner
 def _freeze(e, w):
     """Φ = 0: this lane's X changes no more."""
     n = e.shape[0]
@@ -78,7 +224,7 @@ def _freeze(e, w):
             e[i, j, w] = -1.0 if i == j else 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _row_sum_norm(a, out):
     n = a.shape[0]
     for w in range(LANES):
@@ -91,7 +237,7 @@ def _row_sum_norm(a, out):
             out[w] = max(out[w], total)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _cayley(f, x, e, work, tmp, shift):
     """Turn (F, X₀) of the continuous equation into E and X of the discrete one."""
     n = f.shape[0]
@@ -116,10 +262,10 @@ def _cayley(f, x, e, work, tmp, shift):
                 continue
             for w in range(LANES):
                 tmp[i, p, w] = -work[i, p, w]
-            add_row(work, i, tmp, work, p, p + 1)
-            add_row(e, i, tmp, e, p, p + 1)
+            _add_row(work, i, tmp, work, p, p + 1)
+            _add_row(e, i, tmp, e, p, p + 1)
     # (sI − F)⁻¹ = (I + E)/s, X = (2/s)(I + E) X₀ (I + E)ᵀ, Φ = I + 2E.
-    move(e, x, tmp, 0.0)
+    _move(e, x, tmp, 0.0)
     for w in range(LANES):
         shift[w] = 2.0 / shift[w]
     for i in range(n):
@@ -129,22 +275,22 @@ def _cayley(f, x, e, work, tmp, shift):
                 e[i, j, w] *= 2.0
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _first_steps(f, x, e, work, tmp):
     """Two steps of the discrete equation: X₂ = X₀ + F X₀ Fᵀ, E₂ = F² − I."""
     n = f.shape[0]
-    copy(work, x)
-    add_congruence(f, x, tmp, work)
+    _copy(work, x)
+    _add_congruence(f, x, tmp, work)
     for i in range(n):
         for j in range(n):
             for w in range(LANES):
                 one = 1.0 if i == j else 0.0
                 work[i, j, w] = f[i, j, w] - one
                 tmp[i, j, w] = f[i, j, w] + one
-    multiply(work, tmp, e)
+    _multiply(work, tmp, e)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _start(f, x, scratch, lane, continuous):
     e, work, tmp = scratch
     if continuous:
@@ -153,7 +299,7 @@ def _start(f, x, scratch, lane, continuous):
         _first_steps(f, x, e, work, tmp)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _vanishes(e, x, w):
     """Whether Φ = I + E is negligible in units of X; never where one is NaN."""
     n = x.shape[0]
@@ -166,7 +312,7 @@ def _vanishes(e, x, w):
     return True
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _rests(e, x, w):
     """Whether Φ also vanishes among states that nothing has reached (X = 0)."""
     n = x.shape[0]
@@ -181,7 +327,7 @@ def _rests(e, x, w):
     return True
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _to_the_end(e, x, tmp, size, state, steps):
     """Sum the whole series; `state` says how each lane ended, `steps` when."""
     n = x.shape[0]
@@ -191,9 +337,9 @@ def _to_the_end(e, x, tmp, size, state, steps):
     step = 0
     while running:
         step += 1
-        move(e, x, tmp, 1.0)
-        square(e, tmp)
-        copy(e, tmp)
+        _move(e, x, tmp, 1.0)
+        _square(e, tmp)
+        _copy(e, tmp)
         for w in range(LANES):
             size[w] = 0.0
         for i in range(n):
@@ -213,7 +359,7 @@ def _to_the_end(e, x, tmp, size, state, steps):
                     _freeze(e, w)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _verdict(e, x, w, step):
     """How a lane stands whose Φ = I + E has a diagonal far from 1 in size."""
     trace = 0.0
@@ -228,7 +374,7 @@ def _verdict(e, x, w, step):
     return UNDECIDED
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _own_size(f, w):
     """Square of the size of F in the best units of its states: Σ |F_ij F_ji|."""
     n = f.shape[0]
@@ -240,7 +386,7 @@ def _own_size(f, w):
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _doubt(f, state, steps, continuous):
     """Leave open what rounding may have made grow."""
     n = f.shape[0]
@@ -261,7 +407,7 @@ def _doubt(f, state, steps, continuous):
             state[w] = UNDECIDED
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _check(f, x0, x, scratch, lane, state, steps, continuous):
     """Solve for the residual of lanes that took long; doubt where it is not small.
 
@@ -271,14 +417,14 @@ def _check(f, x0, x, scratch, lane, state, steps, continuous):
     e, _, tmp = scratch
     r = np.empty_like(x)
     if continuous:  # F X + X Fᵀ + X₀
-        multiply(f, x, tmp)
+        _multiply(f, x, tmp)
         for i in range(n):
             for j in range(n):
                 for w in range(LANES):
                     r[i, j, w] = tmp[i, j, w] + tmp[j, i, w] + x0[i, j, w]
     else:
-        copy(r, x)
-        add_congruence(f, r, tmp, x0)
+        _copy(r, x)
+        _add_congruence(f, r, tmp, x0)
         for i in range(n):
             for j in range(n):
                 for w in range(LANES):
@@ -288,9 +434,9 @@ def _check(f, x0, x, scratch, lane, state, steps, continuous):
         for w in range(LANES):
             if steps[w] <= step:
                 _freeze(e, w)
-        move(e, r, tmp, 1.0)
-        square(e, tmp)
-        copy(e, tmp)
+        _move(e, r, tmp, 1.0)
+        _square(e, tmp)
+        _copy(e, tmp)
     for w in range(LANES):
         if state[w] != DONE or steps[w] <= EASY:
             continue
@@ -301,11 +447,11 @@ def _check(f, x0, x, scratch, lane, state, steps, continuous):
                 state[w] = UNDECIDED
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _gramians(f, x0, x, scratch, lane, state, steps, continuous):
     """X of each lane, and how the lane ended."""
     e, _, tmp = scratch
-    copy(x, x0)
+    _copy(x, x0)
     _start(f, x, scratch, lane, continuous)
     _to_the_end(e, x, tmp, lane, state, steps)
     _doubt(f, state, steps, continuous)
@@ -316,7 +462,7 @@ def _gramians(f, x0, x, scratch, lane, state, steps, continuous):
         _check(f, x0, x, scratch, lane, state, steps, continuous)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def _state_gain(gain, c, t, u, j):
     """K, or K C of a target."""
     if not len(c):

@@ -28,7 +28,6 @@ from taskspace.systems.linear.tracing.symbols import (
 )
 
 NEW_ARRAYS = ("zeros", "ones", "empty", "eye", "identity", "full", "diag", "tri")
-LIKE_ARRAYS = ("zeros_like", "ones_like", "empty_like", "full_like")
 AS_ARRAYS = ("array", "asarray", "asanyarray", "ascontiguousarray", "atleast_2d")
 MATH = ("sqrt", "exp", "log", "sin", "cos", "tan")
 # Called as they are, not followed: their errors are refusals.
@@ -52,30 +51,6 @@ def _new(name: str) -> Callable[..., Any]:
         return hold_symbols(np.zeros_like(array) if name == "empty" else array)
 
     return made
-
-
-def _like(name: str) -> Callable[..., Any]:
-    make = getattr(np, name)
-
-    def made(array: Any, *args: Any, **options: Any) -> Any:
-        symbol = first_symbol((args, options))
-        like = np.zeros(np.shape(array), _type_of(array))
-        if symbol is not None:  # full_like of a symbol
-            if like.dtype != float:
-                symbol.tape.refuse(f"np.{name} with whole numbers")
-            _check_dtype(symbol, options)
-            like = like.astype(object)
-        made = make(like, *args, **options)
-        return hold_symbols(np.zeros_like(made) if name == "empty_like" else made)
-
-    return made
-
-
-def _type_of(array: Any) -> Any:
-    """Return the type of the array that the plant's own code would have."""
-    if isinstance(array, SymbolArray) or first_symbol(array) is not None:
-        return float
-    return np.asarray(array).dtype
 
 
 def _as(name: str) -> Callable[..., Any]:
@@ -192,11 +167,9 @@ class FollowedStateSpace:
         self.dt = rest[0] if rest else options.get("dt", 0)
 
 
-_NUMPY = (
-    {name: _new(name) for name in NEW_ARRAYS}
-    | {name: _like(name) for name in LIKE_ARRAYS}
-    | {name: _as(name) for name in AS_ARRAYS}
-)
+_NUMPY = {name: _new(name) for name in NEW_ARRAYS} | {
+    name: _as(name) for name in AS_ARRAYS
+}
 _MATH = {name: _math(name) for name in MATH}
 _BUILTINS = {"type": FollowedType, "hasattr": _has, "getattr": _get}
 

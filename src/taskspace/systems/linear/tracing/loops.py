@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from taskspace._util.arrays import Array
 from taskspace.policies import LinearController, LinearGain
-from taskspace.systems.linear.measures.base import stated_channel
-from taskspace.systems.linear.measures.norms import NormMeasure
+from taskspace.systems.linear.measures import stated_channel
+from taskspace.systems.linear.norms import NormMeasure
 from taskspace.systems.linear.tracing.symbols import AXIS, CONSTANT, Symbol, Tape
 from taskspace.systems.linear.tracing.traced import (
     Trace,

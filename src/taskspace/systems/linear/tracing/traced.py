@@ -163,10 +163,9 @@ def trace_matrices(system: LinearSystem) -> Trace:
             system,
             row.view(SymbolArray),
         )[0]
-    default = np.array([[a.default for a in system.axes]])
-    n, m = system.matrices(default).B.shape[1:]
+    n, m = system.matrices(system.defaults).B.shape[1:]
     shapes = {"A": (n, n), "B": (n, m), "Q": (n, n), "R": (m, m)}
-    shapes["C"] = system.output_matrix(default).shape[1:]
+    shapes["C"] = system.output_matrix(system.defaults).shape[1:]
     places = {
         name: call_with_symbols(tape, name, entries, tape, name, made[name], shape)
         for name, shape in shapes.items()

@@ -1,1 +1,0 @@
-"""One function per figure; see `taskspace.show`."""
