@@ -4,6 +4,8 @@ import json
 import math
 import os
 import shutil
+import tokenize
+import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +19,13 @@ import numpy as np
 from taskspace.errors import DamagedFileError, InvalidInputError, OutOfMemoryError
 
 T = TypeVar("T")
+
+UNREADABLE = (
+    OSError, AttributeError, LookupError, TypeError, ValueError, EOFError, MemoryError,
+    RecursionError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error,
+    tokenize.TokenError,
+)  # fmt: skip
+"""What reading a file of arrays, or a zip file, may raise if it is damaged."""
 
 PARTIAL = ".partial-"
 """How the names of files begin that are still being written."""

@@ -13,7 +13,6 @@ they are no signature. Tables for a spreadsheet are an export.
 import hashlib
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskspace._util.files import plain, read_record
+from taskspace._util.files import UNREADABLE, plain, read_record
 from taskspace.deploy.base import Guarantee
 from taskspace.deploy.policies import PolicyLibrary
 from taskspace.deploy.regions import REGION_KINDS
@@ -111,10 +110,7 @@ def load_library(folder: str | Path) -> PolicyLibrary | ScheduleLibrary:
             kind = PolicyLibrary
     except InvalidInputError:
         raise
-    except (
-        AttributeError, EOFError, KeyError, OSError, RecursionError, TypeError,
-        ValueError, zipfile.BadZipFile,
-    ) as error:  # fmt: skip
+    except UNREADABLE as error:
         raise InvalidInputError(
             f"{folder} must be a library written by taskspace, but it cannot be read: "
             f"{error!r}."

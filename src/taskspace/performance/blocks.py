@@ -8,7 +8,6 @@ nothing in it is pickled.
 
 import io
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from taskspace._util.files import checksum, write_atomically
+from taskspace._util.files import UNREADABLE, checksum, write_atomically
 from taskspace.errors import DamagedFileError, TaskspaceError
 from taskspace.performance.table import DIMS
 from taskspace.performance.work import Before, Block, TrainedBlock, Work
@@ -30,13 +29,6 @@ from taskspace.policies import check_storable, policy_class
 from taskspace.trainers.base import Trained
 
 LEVEL = 1  # of compression: returns shrink tenfold, costs a little, both at once
-
-UNREADABLE = (
-    OSError, AttributeError, LookupError, TypeError, ValueError, EOFError, MemoryError,
-    RecursionError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error,
-    TaskspaceError,
-)  # fmt: skip
-"""What reading a file of arrays may raise if it is not what was written."""
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -173,7 +165,7 @@ class StoredBlock:
         try:
             with zipfile.ZipFile(self.path) as archive:
                 return read(archive)
-        except UNREADABLE as error:
+        except (*UNREADABLE, TaskspaceError) as error:
             what = f"{self.path.name} cannot be read ({error})"
             raise DamagedFileError(what) from error
 

@@ -115,8 +115,8 @@ def study_from(
         policies: policies of the sources, leading dims `(source, policy)`.
         options: for an array `sources` and `targets` (contexts), `home`,
             `standard_error`, `provenance` and `n_episodes`, see `table_from_matrix`,
-            and `lower_is_better`; else `contexts`, `lower_is_better`, `targets` (names), `ignore` and
-            `missing`, see `read_matrix`.
+            and `lower_is_better`; else `contexts`, `lower_is_better`, `targets`
+            (names), `ignore` and `missing`, see `read_matrix`.
 
     Examples:
         >>> study_from([[3.0, 1.0], [2.0, 4.0]])

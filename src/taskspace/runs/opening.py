@@ -4,13 +4,12 @@ import atexit
 import shutil
 import tempfile
 import zipfile
-import zlib
 from functools import cache
 from inspect import signature
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from taskspace._util.files import data_size
+from taskspace._util.files import UNREADABLE, data_size
 from taskspace.errors import InvalidInputError, RunStoreError, UnknownNameError
 from taskspace.performance.io import MATRIX_SUFFIXES, read_matrix
 from taskspace.performance.study import Study
@@ -43,7 +42,7 @@ def _run_in_zip(path: Path) -> str | None:
     try:
         with zipfile.ZipFile(path) as file:
             names = file.namelist()
-    except (OSError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise InvalidInputError(f"{path} is not a whole zip file: {error}.") from error
     for name in names:
         prefix = name.removesuffix(EXPERIMENT)
@@ -94,7 +93,7 @@ def _unpacked(path: Path, *stamp: int) -> str:
                     f"it declares {data_size(size)}, and {data_size(free)} are free"
                 )
             file.extractall(folder)
-    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, RuntimeError) as error:
+    except UNREADABLE as error:
         raise RunStoreError(f"{path} cannot be unpacked: {error}.") from error
     return folder
 
