@@ -221,10 +221,9 @@ class ContinuumCover:
             parts = [f"The sources that serve {nodes}, between nodes."]
         if self.uncoverable is not None:
             place = context_words(self._context(self.uncoverable), names)
-            parts.append(
-                f"No cover of the whole box exists: none of the {count(n, 'source')} "
-                f"serves {place}."
-            )
+            failing = f"none of the {n:,} sources serves"
+            failing = "the only source fails at" if n == 1 else failing
+            parts.append(f"No cover of the whole box exists: {failing} {place}.")
             if self.size:
                 parts.append(f"{served[0].upper()}{served[1:]}.")
             return parts
